@@ -1,0 +1,13 @@
+"""What all tests share: the folder of real photos beside the repository, and quiet TensorFlow."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+needs_shared = pytest.mark.skipif(not (SHARED / "flickr8k").is_dir(), reason="../shared/flickr8k is not here")
