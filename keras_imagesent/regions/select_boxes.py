@@ -1,0 +1,58 @@
+"""The best boxes of many, by operations that every runtime has."""
+
+import keras
+from keras import layers, ops
+
+CANDIDATES = 128
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class SelectBoxes(layers.Layer):
+    """Greedy non-maximum suppression: take the best box, drop what overlaps it, `number` times.
+
+    Written with top_k, one-hot products and comparisons only, batched and unrolled: TensorFlow's own suppression does
+    not convert to LiteRT's builtin operations.
+
+    Args:
+        number: how many boxes to keep; rows that run out of candidates get zero boxes with score 0.
+        overlap: a box with a larger intersection over union with a better one is dropped.
+
+    Call arguments:
+        inputs: boxes (B,N,4) as x0, y0, x1, y1 and scores (B,N), above 0.
+    """
+
+    def __init__(self, number, overlap=0.65, **kwargs):
+        super().__init__(**kwargs)
+        self.number, self.overlap = number, overlap
+
+    def call(self, inputs):
+        boxes, scores = inputs
+        alive, best = ops.top_k(scores, min(CANDIDATES, scores.shape[1]))  # (B,K)
+        boxes = ops.take_along_axis(boxes, best[..., None], axis=1)  # (B,K,4)
+        area = _area(boxes)
+        chosen_boxes, chosen_scores = [], []
+        for _ in range(self.number):
+            pick = ops.one_hot(ops.argmax(alive, axis=-1), alive.shape[-1], dtype=boxes.dtype)  # (B,K)
+            box = ops.sum(pick[..., None] * boxes, axis=1, keepdims=True)  # (B,1,4)
+            score = ops.max(alive, axis=-1)  # (B,)
+            chosen_boxes.append(ops.where(score[:, None, None] > 0, box, 0.0))
+            chosen_scores.append(score[:, None])
+            shared = ops.concatenate(
+                [ops.maximum(boxes[..., :2], box[..., :2]), ops.minimum(boxes[..., 2:], box[..., 2:])], axis=-1
+            )
+            intersection = _area(shared)
+            iou = intersection / ops.maximum(area + _area(box) - intersection, 1e-9)
+            alive = ops.where((iou > self.overlap) | (pick > 0), 0.0, alive)
+        return ops.concatenate(chosen_boxes, axis=1), ops.concatenate(chosen_scores, axis=1)
+
+    def compute_output_shape(self, input_shape):
+        batch = input_shape[0][0]
+        return (batch, self.number, 4), (batch, self.number)
+
+    def get_config(self):
+        return {**super().get_config(), "number": self.number, "overlap": self.overlap}
+
+
+def _area(boxes):
+    sides = ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0)
+    return sides[..., 0] * sides[..., 1]
