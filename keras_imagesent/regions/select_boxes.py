@@ -21,7 +21,7 @@ class SelectBoxes(layers.Layer):
         inputs: boxes (B,N,4) as x0, y0, x1, y1 and scores (B,N), above 0.
     """
 
-    def __init__(self, number, overlap=0.65, **kwargs):
+    def __init__(self, number, overlap=0.5, **kwargs):
         super().__init__(**kwargs)
         self.number, self.overlap = number, overlap
 
