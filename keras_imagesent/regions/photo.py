@@ -1,0 +1,226 @@
+"""Encoded photos to upright pixels, inside the graph: the same bytes give the same pixels in training and serving.
+
+JPEG, PNG, and the first frame of GIF and BMP. JPEG is decoded accurately (equal to Pillow), EXIF orientation is honoured
+(JPEG and PNG), transparency lies over white, gray becomes RGB, CMYK is converted, 16-bit PNG keeps its upper 8 bits.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+MAX_PIXELS = 120_000_000  # more than any phone takes today; what would decode to more is refused unread
+OK = "ok"
+TOO_LARGE = "too many pixels"
+BROKEN = "not a whole JPEG, PNG, GIF or BMP photo"
+
+_ONE = np.int64(1)
+_MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n", "gif": b"GIF8", "bmp": b"BM"}
+
+
+def decode_photo(image_bytes):
+    """The upright photo of one encoded string: () -> uint8 (H,W,3). What cannot be decoded is TensorFlow's error.
+
+    Example:
+        decode_photo(tf.io.read_file("phone.jpg")).shape  # (4032, 3024, 3), whichever way the phone was held
+    """
+    photo = tf.case(
+        [
+            (_is(image_bytes, "jpeg"), lambda: _decode_jpeg(image_bytes)),
+            (_is(image_bytes, "png"), lambda: _decode_png(image_bytes)),
+            (_is(image_bytes, "gif"), lambda: _decode_gif(image_bytes)),
+        ],
+        default=lambda: _decode_bmp(image_bytes),  # complains about anything else
+    )
+    photo.set_shape((None, None, 3))
+    return _turn_upright(photo, orientation(image_bytes))
+
+
+def resize_photo(photo, size):
+    """Squash uint8 (H,W,3) to float32 (size,size,3) as Pillow's BILINEAR does, in whole numbers."""
+    pixels = tf.image.resize(photo, (size, size), "bilinear", antialias=True)
+    return tf.ensure_shape(tf.round(tf.clip_by_value(pixels, 0.0, 255.0)), (size, size, 3))
+
+
+def decode_row(image_bytes, size, max_pixels=MAX_PIXELS):
+    """One photo that may be broken: () -> pixels (size,size,3), upright width and height, status "ok" or the reason.
+
+    A broken photo gives zeros and does not fail: TensorFlow's decoders raise, so the decoding runs as a data set of
+    one element whose error is dropped, with the zeros behind it.
+    """
+    blank = (tf.zeros((size, size, 3)), tf.zeros((2,), tf.int32))
+
+    def decode(row):
+        def whole():
+            photo = decode_photo(row)
+            height, width = tf.unstack(tf.shape(photo)[:2])
+            return resize_photo(photo, size), tf.stack([width, height]), tf.constant(OK)
+
+        return tf.cond(number_of_pixels(row) <= max_pixels, whole, lambda: (*blank, tf.constant(TOO_LARGE)))
+
+    attempt = tf.data.Dataset.from_tensors(image_bytes).map(decode).ignore_errors()
+    fallback = tf.data.Dataset.from_tensors((*blank, BROKEN))
+    return attempt.concatenate(fallback).take(1).get_single_element()
+
+
+def decode_pixels(image_bytes, size, max_pixels=MAX_PIXELS):
+    """A batch of encoded photos: (B,) -> `pixels (B,size,size,3)` in 0..255 and `status (B,)`, "ok" or the reason.
+
+    A photo that cannot be decoded is black with its own status; the others are answered.
+
+    Example:
+        pixels, status = decode_pixels(tf.constant([jpeg, b"junk"]), 384)
+        status  # [b"ok", b"not a whole JPEG, PNG, GIF or BMP photo"]
+    """
+    pixels, _, status = tf.map_fn(
+        lambda row: decode_row(row, size, max_pixels),
+        image_bytes,
+        fn_output_signature=(
+            tf.TensorSpec((size, size, 3), tf.float32),
+            tf.TensorSpec((2,), tf.int32),
+            tf.TensorSpec((), tf.string),
+        ),
+        parallel_iterations=8,
+    )
+    return pixels, status
+
+
+def number_of_pixels(image_bytes):
+    """How many pixels the header declares, read without decoding: () -> int64."""
+    head = _head(image_bytes, 32)
+
+    def jpeg():
+        return tf.cast(tf.image.extract_jpeg_shape(image_bytes), tf.int64)[:2]
+
+    def png():
+        return tf.stack([_number(head, 16, 4), _number(head, 20, 4)])
+
+    def gif():
+        return tf.stack([_number(head, 6, 2, big=False), _number(head, 8, 2, big=False)])
+
+    def bmp():  # the height is signed: negative means top row first
+        height = _number(head, 22, 4, big=False)
+        return tf.stack([_number(head, 18, 4, big=False), tf.minimum(height, 2**32 - height)])
+
+    size = tf.case(
+        [(_is(image_bytes, "jpeg"), jpeg), (_is(image_bytes, "png"), png), (_is(image_bytes, "gif"), gif)], default=bmp
+    )
+    known = tf.reduce_any([_is(image_bytes, kind) for kind in _MAGIC])
+    return tf.where(known, tf.reduce_prod(tf.minimum(size, 2**31)), _ONE - 1)
+
+
+def orientation(image_bytes):
+    """EXIF orientation, 1 to 8, of a JPEG's APP1 or a PNG's eXIf; 1 where there is none: () -> int64."""
+    return tf.case(
+        [
+            (_is(image_bytes, "jpeg"), lambda: _jpeg_orientation(_head(image_bytes, 2**18))),
+            (_is(image_bytes, "png"), lambda: _png_orientation(_head(image_bytes, -1))),
+        ],
+        default=lambda: tf.constant(_ONE),
+    )
+
+
+# --- formats ---
+
+
+def _is(image_bytes, kind):
+    return tf.strings.substr(image_bytes, 0, len(_MAGIC[kind])) == _MAGIC[kind]
+
+
+def _decode_jpeg(image_bytes):
+    return tf.io.decode_jpeg(image_bytes, channels=3, dct_method="INTEGER_ACCURATE")
+
+
+def _decode_png(image_bytes):
+    rgba = tf.cast(tf.io.decode_png(image_bytes, channels=4), tf.int32)
+    colour, alpha = rgba[..., :3], rgba[..., 3:]
+    # TensorFlow leaves gray of 1, 2 or 4 bits unscaled: 255, 85 or 17 levels a step
+    head = _head(image_bytes, 32)
+    bits, is_gray = _number(head, 24, 1), _number(head, 25, 1) == 0
+    step = 255 // (tf.bitwise.left_shift(_ONE, tf.minimum(bits, 8)) - 1)
+    colour = colour * tf.cast(tf.where(is_gray, step, _ONE), tf.int32)
+    return tf.cast((colour * alpha + 255 * (255 - alpha) + 127) // 255, tf.uint8)
+
+
+def _decode_gif(image_bytes):
+    return tf.io.decode_image(image_bytes, channels=3, expand_animations=False)
+
+
+def _decode_bmp(image_bytes):
+    photo = tf.io.decode_bmp(tf.where(_is(image_bytes, "bmp"), image_bytes, b""), channels=0)
+
+    def colours():  # TensorFlow gives the numbers of the palette's colours, which are stored as BGR0
+        start = tf.cast(14 + _number(_head(image_bytes, 32), 14, 4, big=False), tf.int32)
+        palette = _head(tf.strings.substr(image_bytes, start, 1024) + b"\0" * 1024, 1024)[:1024]
+        return tf.gather(tf.reverse(tf.reshape(palette, (256, 4))[:, :3], (1,)), tf.cast(photo[..., 0], tf.int32))
+
+    return tf.cond(tf.shape(photo)[-1] == 1, colours, lambda: photo[..., :3])
+
+
+# --- EXIF ---
+
+
+def _turn_upright(photo, way):
+    def when(ways, photo, turn):
+        return tf.cond(tf.reduce_any(way == tf.constant(ways, tf.int64)), lambda: turn(photo), lambda: photo)
+
+    photo = when([5, 6, 7, 8], photo, lambda x: tf.transpose(x, (1, 0, 2)))
+    photo = when([2, 3, 6, 7], photo, lambda x: tf.reverse(x, (1,)))
+    return when([3, 4, 7, 8], photo, lambda x: tf.reverse(x, (0,)))
+
+
+def _head(image_bytes, length):
+    """The first bytes as uint8, with zeros behind so that a short file cannot be overrun."""
+    return tf.io.decode_raw(tf.strings.substr(image_bytes, 0, length) + b"\0" * 32, tf.uint8)
+
+
+def _number(data, at, width, big=True):
+    """The unsigned number in `width` bytes; 0 outside the data."""
+    last = tf.size(data, tf.int64) - width
+    at = tf.cast(at, tf.int64)
+    digits = tf.cast(data[tf.clip_by_value(at, 0, last) :][:width], tf.int64)
+    weights = 256 ** np.arange(width, dtype=np.int64)
+    value = tf.reduce_sum(digits * tf.where(big, weights[::-1].copy(), weights))
+    return tf.where((at >= 0) & (at <= last), value, _ONE - 1)
+
+
+def _jpeg_orientation(data):
+    """Walk the segments up to the picture itself, looking for an `Exif` APP1."""
+
+    def step(at):
+        return at + tf.where(_number(data, at + 1, 1) == 0xFF, _ONE, 2 + _number(data, at + 2, 2))  # 0xFF: filling
+
+    def is_exif(at):
+        return (_number(data, at, 2) == 0xFFE1) & (_number(data, at + 4, 6) == int.from_bytes(b"Exif\0\0"))
+
+    def goes_on(at):
+        marker = _number(data, at, 2)
+        return (marker >= 0xFFC0) & (marker != 0xFFDA) & ~is_exif(at)
+
+    at = tf.while_loop(goes_on, lambda at: (step(at),), (tf.constant(2, tf.int64),))[0]
+    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 10 :]), lambda: tf.constant(_ONE))
+
+
+def _png_orientation(data):
+    """Walk the chunks, looking for `eXIf`."""
+
+    def is_exif(at):
+        return _number(data, at + 4, 4) == int.from_bytes(b"eXIf")
+
+    def goes_on(at):
+        return (_number(data, at + 4, 4) > 0) & ~is_exif(at)
+
+    at = tf.while_loop(goes_on, lambda at: (at + 12 + _number(data, at, 4),), (tf.constant(8, tf.int64),))[0]
+    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 8 :]), lambda: tf.constant(_ONE))
+
+
+def _tiff_orientation(data):
+    """The orientation in the first directory of a TIFF header: entries of 12 bytes, the tag first, the value at 8."""
+    big = _number(data, 0, 2) == int.from_bytes(b"MM")
+    directory = _number(data, 4, 4, big)
+    entries = tf.minimum(_number(data, directory, 2, big), 512)
+
+    def goes_on(entry):
+        return (entry < entries) & (_number(data, directory + 2 + 12 * entry, 2, big) != 0x0112)
+
+    entry = tf.while_loop(goes_on, lambda entry: (entry + 1,), (tf.constant(0, tf.int64),))[0]
+    way = _number(data, directory + 2 + 12 * entry + 8, 2, big)
+    return tf.where((entry < entries) & (way >= 1) & (way <= 8), way, _ONE)

@@ -1,0 +1,79 @@
+"""The Pillow twin of `regions.photo`, for programs without TensorFlow (ONNX Runtime, LiteRT)."""
+
+import io
+import os
+import struct
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from keras_imagesent.errors import InputError
+
+MAX_PIXELS = 120_000_000  # the same as regions.photo's
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def read_pixels(photo, size):
+    """The upright photo squashed to a square: path or bytes -> float32 (size,size,3), within 1 level of the graph's.
+
+    Example:
+        pixels = read_pixels("phone.jpg", 384)[None]  # what the ONNX and LiteRT files take
+    """
+    squashed = read_photo(photo).resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(squashed, np.float32)
+
+
+def read_photo(photo):
+    """The upright photo as an RGB Pillow image: EXIF orientation applied, transparency over white.
+
+    Example:
+        read_photo("phone.jpg").size
+    """
+    name = photo if isinstance(photo, (str, os.PathLike)) else "the photo"
+    try:
+        source = photo if isinstance(photo, (str, os.PathLike)) else io.BytesIO(photo)
+        with Image.open(source, formats=("JPEG", "PNG", "GIF", "BMP")) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise InputError(f"{name}: too many pixels ({image.width} x {image.height}). Make it smaller.")
+            image.load()
+            upright = _to_rgb(image)
+            turn = _TURNS.get(_orientation(image))
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file. Check the path.") from None
+    except Image.DecompressionBombError:
+        raise InputError(f"{name}: too many pixels. Make it smaller.") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name}: not a whole JPEG, PNG, GIF or BMP photo ({error}).") from None
+    return upright if turn is None else upright.transpose(turn)
+
+
+def _orientation(image):
+    exif = Image.Exif()
+    try:
+        exif.load(image.info.get("exif", b""))
+        return exif.get(0x0112, 1)
+    except (SyntaxError, ValueError, struct.error):  # a damaged header says nothing about the photo
+        return 1
+
+
+def _to_rgb(image):
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode == "CMYK":  # as TensorFlow's decoder: Adobe's values are inverted, Pillow has turned them back
+        inks = 255 - np.asarray(image).astype(np.int32)
+        return Image.fromarray((inks[..., :3] * inks[..., 3:] // 255).astype(np.uint8))
+    if image.format == "PNG" and (image.mode in ("LA", "RGBA", "PA") or "transparency" in image.info):
+        rgba = np.asarray(image.convert("RGBA")).astype(np.int32)
+        colour, alpha = rgba[..., :3], rgba[..., 3:]
+        return Image.fromarray(((colour * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8))
+    return image.convert("RGB")
