@@ -1,0 +1,54 @@
+"""Sentences to words, in plain Python: the twin of `graph_tokeniser.py` for runtimes that take token ids."""
+
+import re
+import unicodedata
+
+BLANKS = r"\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+
+# What Unicode itself calls ignorable (soft hyphens, joiners, variation selectors), and the letters that came after
+# Unicode 14: Python 3.11 to 3.13 and TensorFlow each know another part of those, so all of them leave them out.
+UNSEEN = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    r"\u0cf3\u0ece\ua7cb\ua7dc\U00010efd-\U00010eff\U0001123f-\U00011241\U00011f00-\U00011f59\U0001342f-\U00013455"
+    r"\U0001b132\U0001b155\U0001ccd6-\U0001ccf9\U0001d2c0-\U0001d2d3\U0001df25-\U0001df2a\U0001e030-\U0001e08f"
+    r"\U0001e4d0-\U0001e4f9\U0002b739\U0002ebf0-\U0002ee5d\U00031350-\U000323af"
+)
+_BLANKS = re.compile(f"[{BLANKS}]+")
+_UNSEEN = re.compile(f"[{UNSEEN}]")
+
+
+def fold(text):
+    """Unicode's NFKC_Casefold: full-width, ligatures and case fold together, as tensorflow-text's `case_fold_utf8`."""
+    if text.isascii():
+        return text.lower()
+    text = _UNSEEN.sub("", text)
+    while (folded := unicodedata.normalize("NFKC", text.casefold())) != text:
+        text = folded
+    return text
+
+
+def typed_words(text):
+    """The words of a sentence in pairs: as typed, and as the vocabulary knows them.
+
+    Example:
+
+    >>> typed_words("A red-haired MAN!")
+    [('A', 'a'), ('red-haired', 'redhaired'), ('MAN!', 'man')]
+    """
+    typed = (piece for piece in _BLANKS.split(text) if piece)
+    pairs = ((piece, "".join(c for c in fold(piece) if unicodedata.category(c)[0] in "LMN")) for piece in typed)
+    return [(piece, word) for piece, word in pairs if word]
+
+
+def tokenise(text):
+    """The words of a sentence: folded, everything but letters, marks and digits deleted, split at blanks.
+
+    On English this is the paper's rule (section 4, data preprocessing): lowercase, delete non-alphanumeric characters.
+
+    Example:
+
+    >>> tokenise("Two dogs' toys , don't touch .")
+    ['two', 'dogs', 'toys', 'dont', 'touch']
+    """
+    return [word for _, word in typed_words(text)]
