@@ -1,0 +1,1 @@
+"""Runs: optimizers, devices, and the one training loop that both trainers share."""

@@ -1,0 +1,216 @@
+"""The training loop of both trainers: `model.fit`, one epoch at a time, with everything that a long run needs."""
+
+import csv
+import io
+import json
+import math
+import os
+import shutil
+import time
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+from tqdm import tqdm
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.training.state import read_progress, restore_state, write_state
+
+MAY_CHANGE = ("epochs", "patience")  # settings that a continued run may change
+
+
+def fit_run(
+    model,
+    batches,
+    steps_per_epoch,
+    validate,
+    folder,
+    monitor,
+    mode="max",
+    epochs=20,
+    patience=5,
+    keep=5,
+    save_minutes=2.0,
+    settings=None,
+    progress_bar=True,
+):
+    """Trains a compiled model into a run folder; called again on the same folder, it goes on exactly where it was.
+
+    Args:
+        model: a compiled Keras model. Its dropout seeds are variables, so a continued run drops the same units.
+        batches: function `(epoch, start_step) -> tf.data.Dataset` of the epoch's batches from `start_step` on; it must
+            give the same batches whenever it is called with the same numbers.
+        steps_per_epoch: the number of batches of a whole epoch.
+        validate: function `(model) -> dict` of floats, called after every epoch.
+        folder: the run folder. It gets `model.keras` (the best epoch), `best/` (the `keep` best and `scores.json`),
+            `log.csv`, `tensorboard/`, `settings.json` and `state/`.
+        monitor: the key of `validate`'s dict that decides which epoch is best.
+        mode: "max" or "min", which `monitor` values are better.
+        epochs: the most epochs to train.
+        patience: stop after so many epochs without a better one; None never stops early.
+        keep: how many of the best epochs to keep.
+        save_minutes: how often the state is written inside an epoch (it always is at the end of one).
+        settings: JSON-able dict of what made this run; a folder made with other settings is refused.
+        progress_bar: whether to show one on stderr.
+
+    Returns:
+        The rows of `log.csv`, one dict for each epoch.
+
+    Example:
+        model.compile(optimizer=build_optimizer("adam", 7e-4))
+        fit_run(
+            model,
+            lambda epoch, start_step: pair_batches(prepared, "train", epoch=epoch, start_step=start_step),
+            steps_per_epoch(prepared, "train", 100),
+            lambda model: retrieval(model, photos),
+            "runs/alignment",
+            monitor="recall_sum",
+        )
+    """
+    if mode not in ("max", "min"):
+        raise ValueError(f"mode must be 'max' or 'min'. Received: {mode}")
+    folder = Path(folder)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    (folder / "best").mkdir(exist_ok=True)
+    _check_settings(folder, settings or {})
+    state_file = folder / "state" / "state.npz"
+    progress = {"epoch": 0, "step": 0, "rows": [], "best": []}
+    if state_file.exists():
+        progress = read_progress(state_file)
+        restore_state(state_file, model)
+    twin = type(model).from_config(model.get_config())  # what is saved: the model without its optimizer
+    writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
+    while progress["epoch"] < epochs and not _out_of_patience(progress, patience):
+        epoch, started = progress["epoch"], time.perf_counter()
+        steps = _Steps(progress, state_file, steps_per_epoch, epochs, save_minutes, progress_bar)
+        # With the number of steps given, fit never asks for a batch too many. If it did, that step's weight decay and
+        # dropout seeds would still run, since they need no data.
+        history = model.fit(
+            batches(epoch, progress["step"]),
+            steps_per_epoch=steps_per_epoch - progress["step"],
+            epochs=epoch + 1,
+            initial_epoch=epoch,
+            callbacks=[steps],
+            shuffle=False,
+            verbose=0,
+        )
+        losses = {name: float(values[-1]) for name, values in history.history.items()}
+        scores = {name: float(value) for name, value in validate(model).items()}
+        row = {"epoch": epoch + 1, **losses, **scores, "seconds": round(time.perf_counter() - started, 1)}
+        progress["rows"].append(row)
+        _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep)
+        progress |= {"epoch": epoch + 1, "step": 0}
+        with writer.as_default(step=epoch + 1):
+            for name, value in row.items():
+                tf.summary.scalar(name, value)
+        writer.flush()
+        _write_log(folder / "log.csv", progress["rows"])
+        write_state(state_file, model, progress)
+        if progress_bar:
+            print(_epoch_line(row, epochs, monitor, progress["best"][0]["epoch"] == epoch + 1))
+    return progress["rows"]
+
+
+class _Steps(keras.callbacks.Callback):
+    """Inside one epoch: the progress bar, the state on disk every few minutes, the stop at NaN."""
+
+    def __init__(self, progress, state_file, steps_per_epoch, epochs, save_minutes, progress_bar):
+        super().__init__()
+        self.progress, self.state_file, self.save_seconds = progress, state_file, 60 * save_minutes
+        self.start_step, self.steps_per_epoch = progress["step"], steps_per_epoch
+        self.saved = time.perf_counter()
+        title = f"epoch {progress['epoch'] + 1}/{epochs}"
+        self.bar = tqdm(
+            desc=title,
+            total=steps_per_epoch,
+            initial=self.start_step,
+            unit="step",
+            leave=False,
+            disable=not progress_bar,
+        )
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.start_step:  # fit has just reset the running means: put back those of the interrupted epoch
+            restore_state(self.state_file, self.model)
+
+    def on_train_batch_end(self, batch, logs=None):
+        step = self.start_step + batch + 1
+        if not math.isfinite(logs["loss"]):
+            raise InputError(
+                f"the loss became {logs['loss']} at epoch {self.progress['epoch'] + 1}, step {step}: the run has "
+                f"diverged. Start again in a new folder with a smaller learning rate (a third, say); "
+                f"the best epochs so far are in {self.state_file.parents[1] / 'best'}"
+            )
+        self.bar.set_postfix(loss=f"{logs['loss']:.4g}", refresh=False)
+        self.bar.update()
+        if step < self.steps_per_epoch and time.perf_counter() - self.saved > self.save_seconds:
+            write_state(self.state_file, self.model, {**self.progress, "step": step})
+            self.saved = time.perf_counter()
+
+    def on_train_end(self, logs=None):
+        self.bar.close()
+
+
+def _check_settings(folder, settings):
+    path = folder / "settings.json"
+    settings = json.loads(json.dumps(settings))
+    if path.exists() and (folder / "state" / "state.npz").exists():
+        old = json.loads(path.read_text())
+        changed = sorted(k for k in {**old, **settings} if old.get(k) != settings.get(k) and k not in MAY_CHANGE)
+        if changed:
+            what = ", ".join(f"{key} was {old.get(key)!r} and is {settings.get(key)!r}" for key in changed)
+            raise InputError(
+                f"{folder} holds a run with other settings ({what}): name a new folder, or give the same ones"
+            )
+    _replace(path, json.dumps(settings, indent=2) + "\n")
+
+
+def _out_of_patience(progress, patience):
+    return (
+        bool(progress["best"]) and patience is not None and progress["epoch"] - progress["best"][0]["epoch"] >= patience
+    )
+
+
+def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep):
+    """Saves the epoch if it is among the best `keep`; the best of all is also `model.keras`."""
+    if not math.isfinite(scores[monitor]):
+        raise InputError(f"the validation score {monitor} of epoch {epoch} is {scores[monitor]}: the run has diverged")
+    entry = {"epoch": epoch, "file": f"epoch-{epoch:03d}.keras", "score": scores[monitor], "scores": scores}
+    sign = -1 if mode == "max" else 1
+    ranked = sorted([*progress["best"], entry], key=lambda e: (sign * e["score"], e["epoch"]))
+    progress["best"] = ranked[:keep]
+    if entry in progress["best"]:
+        twin.set_weights(model.get_weights())
+        path = folder / "best" / entry["file"]
+        temporary = path.with_name(f".{path.name}.tmp.keras")
+        twin.save(temporary)
+        os.replace(temporary, path)
+        if ranked[0] is entry:
+            shutil.copyfile(path, temporary)
+            os.replace(temporary, folder / "model.keras")
+    _replace(
+        folder / "best" / "scores.json", json.dumps({"monitor": monitor, "best": progress["best"]}, indent=2) + "\n"
+    )
+    kept = {e["file"] for e in progress["best"]}
+    for path in (folder / "best").glob("epoch-*.keras"):
+        if path.name not in kept:
+            path.unlink()
+
+
+def _write_log(path, rows):
+    text = io.StringIO()
+    table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    _replace(path, text.getvalue())
+
+
+def _replace(path, text):
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def _epoch_line(row, epochs, monitor, best):
+    scores = f"loss {row['loss']:.4f}  {monitor} {row[monitor]:.4f}"
+    return f"epoch {row['epoch']}/{epochs}  {scores}  {row['seconds']:.0f} s" + ("  (best)" if best else "")

@@ -1,0 +1,60 @@
+"""Optimizers whose gradients are clipped element by element (section 3.3: "important")."""
+
+import keras
+import tensorflow as tf
+
+from keras_imagesent.errors import InputError
+
+
+class _ElementwiseClipping:
+    """Clips the summed gradient of all replicas; Keras's own `clipvalue` clips each replica's before the sum."""
+
+    def __init__(self, *args, clip=5.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.clip = clip
+
+    def update_step(self, gradient, variable, learning_rate):
+        gradient = tf.convert_to_tensor(gradient)  # an embedding's slices become dense: each row is clipped once
+        super().update_step(tf.clip_by_value(gradient, -self.clip, self.clip), variable, learning_rate)
+
+    def get_config(self):
+        return {**super().get_config(), "clip": self.clip}
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class ClippedSGD(_ElementwiseClipping, keras.optimizers.SGD):
+    """SGD, elementwise clipping."""
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class ClippedAdam(_ElementwiseClipping, keras.optimizers.Adam):
+    """Adam, elementwise clipping."""
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class ClippedRMSprop(_ElementwiseClipping, keras.optimizers.RMSprop):
+    """RMSprop, elementwise clipping."""
+
+
+OPTIMIZERS = {"sgd": ClippedSGD, "adam": ClippedAdam, "rmsprop": ClippedRMSprop}
+
+
+def build_optimizer(name, learning_rate, weight_decay=0.0, momentum=0.9, clip=5.0, schedule="constant", steps=None):
+    """One of `sgd`, `adam`, `rmsprop`, with elementwise clipping and decoupled weight decay.
+
+    `schedule` is `constant`, or `cosine`: the learning rate falls to nothing over `steps` steps. `momentum` is SGD's.
+    Biases do not decay.
+
+    Example:
+        model.compile(optimizer=build_optimizer("sgd", 1e-2, weight_decay=1e-4))
+    """
+    if name not in OPTIMIZERS:
+        raise InputError(f"no optimizer is called {name!r}; choose one of {', '.join(OPTIMIZERS)}")
+    if schedule == "cosine":
+        learning_rate = keras.optimizers.schedules.CosineDecay(learning_rate, steps)
+    elif schedule != "constant":
+        raise InputError(f"no learning rate schedule is called {schedule!r}; choose constant or cosine")
+    options = {"momentum": momentum} if name == "sgd" else {}
+    optimizer = OPTIMIZERS[name](learning_rate, clip=clip, weight_decay=weight_decay or None, **options)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer

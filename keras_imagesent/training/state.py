@@ -1,0 +1,33 @@
+"""Everything that a training needs to go on exactly where it was, in one file."""
+
+import json
+import os
+
+import numpy as np
+
+
+def write_state(path, model, progress):
+    """Writes weights, dropout seeds, optimizer and running means of `model`, and the JSON-able `progress`, whole."""
+    arrays = {f"variable_{number:05d}": np.asarray(variable) for number, variable in enumerate(_variables(model))}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp.npz")
+    np.savez(temporary, progress=np.array(json.dumps(progress)), **arrays)
+    os.replace(temporary, path)
+
+
+def read_progress(path):
+    """The `progress` of a state file."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return json.loads(str(arrays["progress"]))
+
+
+def restore_state(path, model):
+    """Puts the variables of a state file back into a compiled `model` of the same build."""
+    with np.load(path, allow_pickle=False) as arrays:
+        for number, variable in enumerate(_variables(model)):
+            variable.assign(arrays[f"variable_{number:05d}"])
+
+
+def _variables(model):
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    return [*model.variables, *model.optimizer.variables, *model.metrics_variables]
