@@ -1,0 +1,1 @@
+"""What a deployer takes away: SavedModel, server, client, ONNX and LiteRT."""

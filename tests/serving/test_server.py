@@ -1,0 +1,387 @@
+"""The server against TF Serving's behaviour, on a small model, by REST and by tensorflow-serving-api's stubs."""
+
+import base64
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.serving.client import Client
+from keras_imagesent.serving.server import Server, read_models_config
+from keras_imagesent.serving.server_errors import ServingError
+from keras_imagesent.serving.warmup import read_warmup, write_warmup
+
+
+def save_toy(folder, factor=2.0):
+    """y = factor * x, and text upper-cased."""
+
+    class Toy(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.string, "text")])
+        def both(self, x, text):
+            rows = tf.fill(tf.shape(x), tf.shape(x)[0])
+            return {"y": factor * x, "upper": tf.strings.upper(text), "raw_bytes": text, "batch_rows": rows}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")])
+        def one(self, x):
+            return {"y": factor * x}
+
+    toy = Toy()
+    signatures = {"serving_default": toy.both, "one": toy.one}
+    tf.saved_model.save(toy, str(folder), signatures)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    save_toy(folder / "toy" / "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(models):
+    with Server({"toy": models / "toy"}, rest_port=0, grpc_port=0, max_batch_size=8, max_body_bytes=20_000) as running:
+        yield running
+
+
+def ask(server, path, body=None, method=None):
+    url = f"http://127.0.0.1:{server.rest_port}{path}"
+    data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data, method=method), timeout=20) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def stub(server):
+    return prediction_service_pb2_grpc.PredictionServiceStub(grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}"))
+
+
+def test_status_and_metadata(server):
+    status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    assert ask(server, "/v1/models/toy") == (200, {"model_version_status": [status]})
+    assert ask(server, "/v1/models/toy/versions/1") == (200, {"model_version_status": [status]})
+    code, metadata = ask(server, "/v1/models/toy/metadata")
+    assert code == 200
+    assert metadata["model_spec"] == {"name": "toy", "signature_name": "", "version": "1"}
+    inputs = metadata["metadata"]["signature_def"]["signature_def"]["serving_default"]["inputs"]
+    assert inputs["text"]["dtype"] == "DT_STRING"
+    assert inputs["text"]["tensor_shape"] == {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+
+
+def test_predict_in_row_form(server):
+    rows = [{"x": 0.1, "text": "a"}, {"x": 3, "text": {"b64": base64.b64encode("é".encode()).decode()}}]
+    code, answer = ask(server, "/v1/models/toy:predict", {"instances": rows})
+    assert code == 200
+    first, second = answer["predictions"]
+    assert first == {"y": 0.2, "upper": "A", "raw_bytes": {"b64": "YQ=="}, "batch_rows": 2}  # 0.2, not 0.20000000298
+    assert second["y"] == 6.0
+
+
+def test_predict_in_column_form(server):
+    body = {"inputs": {"x": [1.0, 2.0], "text": ["a", "b"]}}
+    code, answer = ask(server, "/v1/models/toy/versions/1:predict", body)
+    assert code == 200
+    assert answer["outputs"]["upper"] == ["A", "B"]
+    assert answer["outputs"]["raw_bytes"] == [{"b64": "YQ=="}, {"b64": "Yg=="}]
+    one = {"signature_name": "one", "inputs": [[1.0, 2.0]]}
+    assert ask(server, "/v1/models/toy:predict", one) == (200, {"outputs": [[2.0, 4.0]]})
+    one = {"signature_name": "one", "instances": [[1.0, 2.0], {"x": [1.0, 2.0]}["x"]]}
+    assert ask(server, "/v1/models/toy:predict", one) == (200, {"predictions": [[2.0, 4.0], [2.0, 4.0]]})
+
+
+PREDICT = "/v1/models/toy:predict"
+GOOD = {"x": 1.0, "text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "message"),
+    [
+        ("/v1/models/none", None, 404, "Could not find any versions of model none"),
+        ("/v1/models/toy/versions/9", None, 404, "Could not find version 9 of model toy"),
+        ("/v1/models/none/metadata", None, 404, "Servable not found for request: Latest(none)"),
+        ("/v1/models", None, 400, "Missing model name in request."),
+        ("/v1/nonsense", None, 400, "Malformed request: GET /v1/nonsense"),
+        ("/v1/models/toy", {}, 400, "Malformed request: POST /v1/models/toy"),
+        ("/v1/models/none:predict", {}, 404, "Servable not found for request: Latest(none)"),
+        ("/v1/models/toy/versions/9:predict", {}, 404, "Servable not found for request: Specific(toy, 9)"),
+        ("/v1/models/toy/labels/new:predict", {}, 400, "Unrecognized servable version label: new"),
+        (PREDICT, b"", 400, "JSON Parse error: The document is empty"),
+        (PREDICT, b"{nonsense", 400, "JSON Parse error: Invalid value. at offset: 1"),
+        (PREDICT, b"[1]", 400, "JSON Value: [1] Is not object"),
+        (PREDICT, b"[" * 15_000, 400, "JSON Parse error"),
+        (PREDICT, {}, 400, "Missing 'inputs' or 'instances' key"),
+        (PREDICT, {"inputs": 1, "instances": 1}, 400, "expecting only one of 'inputs' or 'instances'"),
+        (PREDICT, {"instances": []}, 400, "No values in 'instances' array"),
+        (PREDICT, {"instances": 3}, 400, "Excepting 'instances' to be an list/array"),
+        (PREDICT, {"instances": [1]}, 400, "instances is a plain list, but expecting list of objects"),
+        (PREDICT, {"instances": [{"x": 1}]}, 400, "must only have keys: text,x"),
+        (PREDICT, {"instances": [{**GOOD, "z": 1}]}, 400, "does not have named input: z"),
+        (PREDICT, {"instances": [GOOD, 3]}, 400, "Expecting object but got list at item 1"),
+        (PREDICT, {"instances": [{**GOOD, "x": "a"}]}, 400, "is not of expected type: float"),
+        (PREDICT, {"instances": [{**GOOD, "x": 2**24 + 1}]}, 400, "without loss of precision"),
+        (PREDICT, {"instances": [{**GOOD, "x": [1]}]}, 400, "must be float32 of shape (None,)"),
+        (PREDICT, {"instances": [{**GOOD, "text": {"b64": "?"}}]}, 400, "Unable to base64 decode"),
+        (PREDICT, {"instances": [{**GOOD, "text": {"c": "?"}}]}, 400, "formatted correctly for base64"),
+        (PREDICT, {"instances": [GOOD, {**GOOD, "x": [1]}]}, 400, "Expecting shape [] but got: [1]"),
+        (PREDICT, {"inputs": {"x": [1]}}, 400, "Missing named input: text in 'inputs' object."),
+        (PREDICT, {"inputs": {"x": [1], "text": ["a", "b"]}}, 400, "must have equal 0th-dimension size"),
+        (PREDICT, {"inputs": {"x": [1, [2]], "text": ["a"]}}, 400, "Encountered list at unexpected level"),
+        (PREDICT, {"inputs": {"x": [[1], [2, 3]], "text": ["a"]}}, 400, "unexpected size: 2 at level: 1"),
+        (PREDICT, {"inputs": {"x": 1, "text": "a"}}, 400, "must be string of shape (None,), got"),
+        (PREDICT, {"signature_name": "z", "instances": [1]}, 400, 'name: "z" not found in signature def'),
+        (PREDICT, {"signature_name": 3}, 400, "'signature_name' key must be a string value."),
+        (PREDICT, {"instances": [GOOD] * 9}, 400, "Task size 9 is larger than maximum input batch size 8"),
+        (PREDICT, b" " * 20_001, 413, "larger than 20000 bytes"),
+        ("/v1/models/toy:classify", {}, 400, "predict signatures only"),
+    ],
+)
+def test_refusals_in_tf_servings_words(server, path, body, code, message):
+    status, answer = ask(server, path, body)
+    assert status == code
+    assert message in answer["error"]
+
+
+def test_cors(server):
+    url = f"http://127.0.0.1:{server.rest_port}/v1/models/toy:predict"
+    with urllib.request.urlopen(urllib.request.Request(url, method="OPTIONS")) as response:
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url, b"{}")
+    assert refused.value.headers["Access-Control-Allow-Origin"] == "*"  # else a page cannot read the error
+
+
+def predict_request(**inputs):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "toy"
+    for name, value in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return request
+
+
+def test_grpc_predict(server):
+    request = predict_request(x=[1.0, 2.0], text=["a", "b"])
+    response = stub(server).Predict(request, timeout=20)
+    assert tf.make_ndarray(response.outputs["y"]).tolist() == [2.0, 4.0]
+    assert tf.make_ndarray(response.outputs["upper"]).tolist() == [b"A", b"B"]
+    assert (response.model_spec.name, response.model_spec.version.value) == ("toy", 1)
+    assert response.model_spec.signature_name == "serving_default"
+    request.output_filter.append("y")
+    assert list(stub(server).Predict(request, timeout=20).outputs) == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (lambda r: setattr(r.model_spec, "name", "none"), "NOT_FOUND", "Servable not found for request: Latest(none)"),
+        (lambda r: setattr(r.model_spec.version, "value", 7), "NOT_FOUND", "Specific(toy, 7)"),
+        (
+            lambda r: setattr(r.model_spec, "signature_name", "z"),
+            "FAILED_PRECONDITION",
+            'Serving signature key "z" not found.',
+        ),
+        (lambda r: r.inputs.pop("x"), "INVALID_ARGUMENT", "Missing but required: {x}."),
+        (lambda r: r.inputs["z"].CopyFrom(r.inputs["x"]), "INVALID_ARGUMENT", "Sent extra: {z}."),
+        (lambda r: r.inputs["x"].CopyFrom(r.inputs["text"]), "INVALID_ARGUMENT", "must be float32"),
+        (lambda r: r.inputs["x"].Clear(), "INVALID_ARGUMENT", "tensor parsing error: x"),
+        (lambda r: r.output_filter.append("z"), "INVALID_ARGUMENT", "output tensor alias not found in signature: z"),
+    ],
+)
+def test_grpc_refusals(server, change, code, message):
+    request = predict_request(x=[1.0], text=["a"])
+    change(request)
+    with pytest.raises(grpc.RpcError) as refused:
+        stub(server).Predict(request, timeout=20)
+    assert refused.value.code().name == code
+    assert message in refused.value.details()
+
+
+def test_grpc_metadata_status_and_what_is_not_offered(server):
+    channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
+    prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+    request.model_spec.name = "toy"
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    prediction.GetModelMetadata(request, timeout=20).metadata["signature_def"].Unpack(signatures)
+    assert set(signatures.signature_def) == {"serving_default", "one"}
+    status = get_model_status_pb2.GetModelStatusRequest()
+    status.model_spec.name = "toy"
+    models = model_service_pb2_grpc.ModelServiceStub(channel)
+    (version,) = models.GetModelStatus(status, timeout=20).model_version_status
+    assert (version.version, version.state) == (1, get_model_status_pb2.ModelVersionStatus.AVAILABLE)
+    with pytest.raises(grpc.RpcError) as refused:
+        prediction.Classify(classification_pb2.ClassificationRequest(), timeout=20)
+    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("way", ["http", "grpc"])
+def test_client_says_the_same_over_rest_and_grpc(server, way):
+    port = server.rest_port if way == "http" else server.grpc_port
+    client = Client(f"{way}://127.0.0.1:{port}", model="toy")
+    answer = client.predict("serving_default", {"x": np.float32([0.1, 2.0]), "text": [b"a", b"b"]})
+    np.testing.assert_array_equal(answer["y"], np.float32([0.2, 4.0]))
+    assert answer["upper"].tolist() == ["A", "B"]
+    assert client.status() == [(1, "AVAILABLE")]
+    np.testing.assert_array_equal(client.predict("one", {"x": np.ones((1, 2), np.float32)})["y"], [[2.0, 2.0]])
+    with pytest.raises(ServingError) as refused:
+        Client(client.address, model="none").predict("serving_default", {"x": [1.0]})
+    assert (refused.value.code, refused.value.message) == ("NOT_FOUND", "Servable not found for request: Latest(none)")
+
+
+def test_client_without_a_server():
+    with pytest.raises(ServingError, match="no server answers at http://127.0.0.1:9"):
+        Client("http://127.0.0.1:9").status()
+    with pytest.raises(InputError, match="no server address"):
+        Client("ftp://example.org")
+
+
+def test_rows_of_several_clients_share_a_batch(models):
+    with Server(
+        {"toy": models / "toy"}, rest_port=0, grpc_port=None, batch_wait_seconds=0.3, batch_threads=1
+    ) as server:
+        body = {"instances": [{"x": 1.0, "text": "a"}]}
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _: ask(server, "/v1/models/toy:predict", body), range(6)))
+        assert [code for code, _ in answers] == [200] * 6
+        assert max(answer["predictions"][0]["batch_rows"] for _, answer in answers) >= 3
+
+
+def test_a_new_version_takes_over_without_a_dropped_request(models, tmp_path):
+    shutil.copytree(models / "toy", tmp_path / "toy")
+    with Server({"toy": tmp_path / "toy"}, rest_port=0, grpc_port=0, poll_seconds=0.1) as server:
+        answers, done = [], threading.Event()
+
+        def keep_asking():
+            while not done.is_set():
+                code, answer = ask(server, "/v1/models/toy:predict", {"instances": [{"x": 1.0, "text": "a"}]})
+                answers.append((code, answer["predictions"][0]["y"]))
+
+        clients = [threading.Thread(target=keep_asking) for _ in range(3)]
+        for client in clients:
+            client.start()
+        save_toy(tmp_path / "unfinished", factor=5.0)
+        os.replace(tmp_path / "unfinished", tmp_path / "toy" / "2")
+        deadline = time.monotonic() + 20
+        while Client(f"http://127.0.0.1:{server.rest_port}", "toy").status()[0] != (2, "AVAILABLE"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.1)
+        done.set()
+        for client in clients:
+            client.join()
+        assert {code for code, _ in answers} == {200}
+        assert (answers[0][1], answers[-1][1]) == (2.0, 5.0)
+        assert Client(f"grpc://127.0.0.1:{server.grpc_port}", "toy").status() == [(2, "AVAILABLE"), (1, "END")]
+
+        (tmp_path / "toy" / "3").mkdir()
+        (tmp_path / "toy" / "3" / "saved_model.pb").write_bytes(b"not a model")
+        while len(server.store.states("toy")) < 3 or server.store.states("toy")[0][1] == "LOADING":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        number, state, error_code, message = server.store.states("toy")[0]
+        assert (number, state) == (3, "END")
+        assert error_code != 0
+        assert message
+        assert ask(server, "/v1/models/toy:predict", {"instances": [GOOD]})[1]["predictions"][0]["y"] == 5.0
+
+
+def test_warmup_round_trip(models, tmp_path):
+    shutil.copytree(models / "toy", tmp_path / "toy")
+    requests = [
+        ("serving_default", {"x": np.float32([1]), "text": [b"\xff\xd8"]}),
+        ("one", {"x": np.ones((1, 2), "f")}),
+    ]
+    path = write_warmup(tmp_path / "toy" / "1", "toy", requests)
+    assert path.relative_to(tmp_path).as_posix() == "toy/1/assets.extra/tf_serving_warmup_requests"
+    first, second = read_warmup(tmp_path / "toy" / "1")
+    assert (first.model_spec.name, first.model_spec.signature_name) == ("toy", "serving_default")
+    assert tf.make_ndarray(first.inputs["text"]).tolist() == [b"\xff\xd8"]
+    assert tf.make_ndarray(second.inputs["x"]).tolist() == [[1.0, 1.0]]
+    with Server({"toy": tmp_path / "toy"}, rest_port=0, grpc_port=None):
+        pass  # the warm-up ran
+
+
+def test_folders_and_configs_that_are_wrong(tmp_path):
+    with pytest.raises(InputError, match="no numbered version folder"):
+        Server({"toy": tmp_path}, rest_port=0)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="the newest version does not load"):
+        Server({"toy": tmp_path}, rest_port=0)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_models_config(tmp_path / "none.config")
+    config = tmp_path / "models.config"
+    config.write_text("model_config_list { config { nonsense } }")
+    with pytest.raises(InputError, match="is not a models.config"):
+        read_models_config(config)
+    config.write_text('model_config_list { config { name: "a" base_path: "/models/b" model_platform: "tensorflow" } }')
+    assert read_models_config(config) == {"a": tmp_path / "b"}
+
+
+SLOW_SERVER = """
+import sys, time
+from keras_imagesent.serving import server_models
+from keras_imagesent.serving.server import Server
+call = server_models.ModelVersion.call
+def slow(self, signature, inputs):
+    time.sleep(0.4)
+    return call(self, signature, inputs)
+server = Server({"toy": sys.argv[1]}, rest_port=0, grpc_port=0, max_batch_size=2, max_queued_rows=2, batch_threads=1)
+server_models.ModelVersion.call = slow
+print(server.rest_port, server.grpc_port, flush=True)
+server.run()
+print("finished", flush=True)
+"""
+
+
+def test_overload_says_503_and_sigterm_finishes_what_is_under_way(models):
+    command = [sys.executable, "-c", SLOW_SERVER, str(models / "toy")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        rest, grpc_port = map(int, process.stdout.readline().split())
+
+        class At:
+            rest_port = rest
+
+        body = {"instances": [{"x": 1.0, "text": "a"}]}
+        with concurrent.futures.ThreadPoolExecutor(13) as pool:
+            warm = ask(At, "/v1/models/toy:predict", body)
+            assert warm[0] == 200
+            answers = list(pool.map(lambda _: ask(At, "/v1/models/toy:predict", body), range(12)))
+            codes = [code for code, _ in answers]
+            assert set(codes) == {200, 503}
+            assert "is full" in next(answer["error"] for code, answer in answers if code == 503)
+            under_way = pool.submit(ask, At, "/v1/models/toy:predict", body)
+            by_grpc = pool.submit(
+                Client(f"grpc://127.0.0.1:{grpc_port}", "toy").predict, "serving_default", {"x": [2.0], "text": [b"b"]}
+            )
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            assert under_way.result()[0] == 200
+            assert by_grpc.result()["y"].tolist() == [4.0]
+        assert process.stdout.readline() == "finished\n"
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
