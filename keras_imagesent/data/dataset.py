@@ -1,0 +1,241 @@
+"""A data set of photos and sentences: read in any of the known forms, recognised by content, and checked."""
+
+import json
+import os
+import random
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from PIL import Image
+
+from keras_imagesent.data.entries import Problem, is_utf8, parse_json, read_text
+from keras_imagesent.data.flickr_token import LINE, read_flickr_token
+from keras_imagesent.data.karpathy import read_karpathy
+from keras_imagesent.data.photo_check import MISSING, look_at
+from keras_imagesent.data.table import EXPECTED, read_csv, read_jsonl
+from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.errors import InputError
+
+
+@dataclass
+class Photo:
+    """A photo with its sentences; `photo_id` is its number in the data set's order."""
+
+    filename: str
+    path: Path
+    split: str
+    captions: list[str]
+    photo_id: int
+
+
+@dataclass
+class Dataset:
+    """The photos of a data set, and what was set aside with the reason."""
+
+    photos: list[Photo]
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def splits(self):
+        """Split -> number of photos, in the data set's order."""
+        return dict(Counter(photo.split for photo in self.photos))
+
+
+def read_dataset(path, photos_dir, split_files=None):
+    """Reads Karpathy JSON, COCO captions JSON, a Flickr token file, CSV or JSON Lines; the content tells which.
+
+    Captions that are no UTF-8 or have no words, and photos without any caption, are set aside as problems. Whether
+    the photos themselves are there and whole is `check_dataset`'s work.
+
+    Args:
+        path: the file with the sentences, or several (COCO has one for each split).
+        photos_dir: the folder with the photos.
+        split_files: for a token file, split -> list of its photos; the default is the lists beside it.
+
+    Example:
+
+    >>> dataset = read_dataset("flickr8k/dataset.json", "flickr8k/images")
+    >>> dataset.splits
+    {'train': 6000, 'val': 1000}
+    """
+    photos_dir = Path(photos_dir)
+    if not photos_dir.is_dir():
+        raise InputError(f"no folder {photos_dir}: give the folder that holds the photos")
+    entries, problems = [], []
+    for source in [path] if isinstance(path, str | Path) else path:
+        more_entries, more_problems = _read_entries(Path(source), split_files)
+        entries += more_entries
+        problems += more_problems
+    entries = _merge(entries)
+
+    photos = []
+    for photo_id, entry in enumerate(entries):
+        reason = _bad_name(entry)
+        captions = [] if reason else _whole_captions(entry, problems)
+        if not reason and not captions:
+            reason = "has no caption"
+        if reason:
+            problems.append(Problem(entry.filename.encode(errors="replace").decode(), reason))
+        else:
+            photos.append(Photo(entry.filename, _locate(photos_dir, entry), entry.split, captions, photo_id))
+    if not photos:
+        first = f" ({problems[0].item}: {problems[0].reason})" if problems else ""
+        raise InputError(f"{path}: no photo with a caption in it{first}")
+    return Dataset(photos, problems)
+
+
+def _read_entries(source, split_files):
+    """Recognises a file by its content and reads it: entries and problems."""
+    text = read_text(source)
+    first_line = text.lstrip().partition("\n")[0]
+    if LINE.fullmatch(first_line.rstrip("\r")):
+        return read_flickr_token(text, source, split_files)
+    if split_files:
+        raise InputError(f"{source} names its splits itself: split lists belong to a Flickr token file")
+    if first_line[0] not in "{[":
+        return read_csv(text, source)
+    if _is_json_object(first_line) and (text.count("\n") > 1 or "filename" in json.loads(first_line)):
+        return read_jsonl(text, source)
+    content = parse_json(text, source)
+    images = content.get("images") if isinstance(content, dict) else None
+    if not isinstance(images, list) or not images:
+        raise InputError(f"{source} is no data set I know: its JSON has no list of images; {EXPECTED}")
+    if "annotations" in content:
+        from keras_imagesent.data.coco import read_coco  # pycocotools brings matplotlib: late
+
+        return read_coco(content, source)
+    return read_karpathy(content, source), []
+
+
+def _is_json_object(line):
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _merge(entries):
+    """One entry for each photo. A photo in two splits would be trained on and tested on: that stops everything."""
+    merged, leaks = {}, {}
+    for entry in entries:
+        known = merged.setdefault(entry.filename, replace(entry, captions=[]))
+        known.captions += entry.captions
+        if known.split != entry.split:
+            leaks[entry.filename] = f"{entry.filename} is in {known.split} and in {entry.split}"
+    if leaks:
+        raise _leak_error(list(leaks.values()))
+    return list(merged.values())
+
+
+def _leak_error(leaks):
+    """The error for photos in two splits."""
+    rest = f", and {len(leaks) - 1} more photos" if len(leaks) > 1 else ""
+    return InputError(f"a photo stands in two splits: {leaks[0]}{rest}; leave it in one of them")
+
+
+def _bad_name(entry):
+    """Why an entry's file name cannot be used, or None."""
+    if not is_utf8(entry.filename + entry.folder):
+        return "its file name is not UTF-8 text"
+    name = PurePosixPath(entry.folder, entry.filename)
+    if not entry.filename or name.is_absolute() or ".." in name.parts:
+        return "its file name leads out of the photos' folder"
+    return None
+
+
+def _whole_captions(entry, problems):
+    """The captions of an entry that can be used; the others go to the problems."""
+    whole = []
+    for number, caption in enumerate(entry.captions):
+        item = f"{entry.filename} caption {number}"
+        if not isinstance(caption, str) or not is_utf8(caption):
+            problems.append(Problem(item, "not UTF-8 text"))
+        elif not tokenise(caption):
+            problems.append(Problem(item, "has no words"))
+        else:
+            whole.append(" ".join(caption.split()))
+    return whole
+
+
+def _locate(photos_dir, entry):
+    """Where a photo lies: in the folder its file names (COCO's val2014/) or straight in the photos' folder."""
+    inside = photos_dir / entry.folder / entry.filename
+    return inside if entry.folder and inside.exists() else photos_dir / entry.filename
+
+
+def check_dataset(dataset, max_broken=0.01, progress=None):
+    """Sets broken photos aside, and stops when too many are broken or a photo leaks between splits.
+
+    Args:
+        dataset: what `read_dataset` gave.
+        max_broken: the share of broken items that is borne; more of them raise an `InputError`.
+        progress: wraps the photos as they are looked at, e.g. `tqdm`.
+
+    Example:
+
+    >>> checked = check_dataset(read_dataset("dataset.json", "images"))
+    >>> checked.problems
+    [Problem(item='cut.jpg', reason='truncated: the file ends too early')]
+    """
+    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of Python's lock
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `look_at` has its own limit
+        looks = pool.map(look_at, [photo.path for photo in dataset.photos])
+        looks = list(progress(looks, total=len(dataset.photos)) if progress else looks)
+    digests, reasons = zip(*looks, strict=True)
+
+    if all(reason == MISSING for reason in reasons):
+        first = dataset.photos[0]
+        raise InputError(
+            f"none of the {len(reasons)} photos is there (the first would be {first.path}): "
+            "give the folder that holds them"
+        )
+    _refuse_leaks(dataset.photos, digests)
+    pairs = list(zip(dataset.photos, reasons, strict=True))
+    problems = [*dataset.problems, *(Problem(photo.filename, reason) for photo, reason in pairs if reason)]
+    checked = Dataset([photo for photo, reason in pairs if not reason], problems)
+
+    total = len(dataset.photos) + len(dataset.problems)
+    if len(problems) > max_broken * total:
+        examples = "; ".join(f"{problem.item}: {problem.reason}" for problem in problems[:3])
+        raise InputError(
+            f"{len(problems)} of {total} items are broken, {len(problems) / total:.1%}; {max_broken:.1%} are allowed: "
+            f"mend them or allow more with --max-broken ({examples}{'; ...' if len(problems) > 3 else ''})"
+        )
+    for split in dataset.splits:
+        if split not in checked.splits:
+            raise InputError(f"no photo of split {split!r} is left: all {dataset.splits[split]} are broken")
+    return checked
+
+
+def _refuse_leaks(photos, digests):
+    """The same picture under two names in two splits is a leak as well."""
+    first, leaks = {}, []
+    for photo, digest in zip(photos, digests, strict=True):
+        known = first.setdefault(digest, photo) if digest else photo
+        if known.split != photo.split:
+            leaks.append(
+                f"{known.filename} in {known.split} and {photo.filename} in {photo.split} are the same picture"
+            )
+    if leaks:
+        raise _leak_error(leaks)
+
+
+def set_aside(dataset, number, seed=0, split="tune"):
+    """Moves `number` training photos to a split of their own, on which everything is chosen; the same for a seed.
+
+    Example:
+
+    >>> set_aside(dataset, 500).splits
+    {'tune': 500, 'train': 5500, 'val': 1000}
+    """
+    training = [photo.photo_id for photo in dataset.photos if photo.split == "train"]
+    if split in dataset.splits:
+        raise InputError(f"the data set has a split {split!r} of its own: set aside 0 photos")
+    if number >= len(training):
+        raise InputError(f"cannot set aside {number} of {len(training)} training photos: some must be left to train on")
+    moved = set(random.Random(seed).sample(training, number))
+    photos = [replace(photo, split=split) if photo.photo_id in moved else photo for photo in dataset.photos]
+    return Dataset(photos, dataset.problems)

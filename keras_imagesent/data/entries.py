@@ -1,0 +1,60 @@
+"""What every reader of a data set gives back, and how it reads its file."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+
+
+@dataclass
+class Entry:
+    """One photo as a data set's file names it; `folder` is where the file says it lies, below the photos' folder."""
+
+    filename: str
+    split: str
+    captions: list[str] = field(default_factory=list)
+    folder: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a data set that was set aside, and why."""
+
+    item: str
+    reason: str
+
+
+def read_text(path):
+    """A file's text; bytes that are no UTF-8 stay in it as lone surrogates, so that only their captions are lost."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name the file in it that holds the captions")
+    if not path.exists():
+        raise InputError(f"no file {path}: check the path")
+    content = path.read_bytes()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path} is UTF-16 text: save it as UTF-8")
+    text = content.decode("utf-8-sig", errors="surrogateescape")
+    if not text.strip():
+        raise InputError(f"{path} is empty")
+    if "\0" in text[:1000]:
+        raise InputError(f"{path} is no text: name the file that holds the captions")
+    return text
+
+
+def is_utf8(text):
+    """Whether a text can be written as UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def parse_json(text, source):
+    """JSON, or what is wrong with it and where."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source} is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{source} is not a data set: its JSON is nested too deeply") from None
