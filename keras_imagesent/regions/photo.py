@@ -1,6 +1,6 @@
 """Encoded photos to upright pixels, inside the graph: the same bytes give the same pixels in training and serving.
 
-JPEG, PNG, and the first frame of GIF and BMP. JPEG is decoded accurately (equal to Pillow), EXIF orientation is honoured
+JPEG, PNG, BMP and the first frame of GIF. JPEG is decoded accurately (equal to Pillow), EXIF orientation is applied
 (JPEG and PNG), transparency lies over white, gray becomes RGB, CMYK is converted, 16-bit PNG keeps its upper 8 bits.
 """
 

@@ -1,0 +1,102 @@
+"""Photos and sentences in, region vectors on disk, ready to train on.
+
+Reads a data set (Karpathy JSON, COCO captions JSON, Flickr token file, CSV or JSONL of your own), sets broken photos
+aside, finds up to 19 boxes in each photo, adds the whole frame, and writes a vector for each of the 20 regions.
+Killed and started again it goes on where it was.
+
+  imagesent prepare dataset.json --photos images --out prepared --set-aside 500
+  imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
+"""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("dataset", type=Path, help="the data set's JSON, token file, CSV or JSONL")
+    add("--photos", type=Path, required=True, metavar="FOLDER", help="where the photos are")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="the prepared folder to write or to go on with")
+    add("--split-files", type=Path, nargs="+", metavar="FILE", help="lists of file names, for a Flickr token file")
+    add("--set-aside", type=whole_number, default=0, metavar="N", help="training photos to move to the split tune")
+    add("--seed", type=whole_number, default=0, help="chooses the photos set aside (0)")
+    add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")
+    add("--max-broken", type=share, default=0.01, metavar="SHARE", help="stop if more than this is broken (0.01)")
+    add("--image-size", type=whole_number, default=384, metavar="S", help="photos are squashed to S x S pixels (384)")
+    add("--backbone", default="efficientnet-lite2", help="the network that makes the vectors (efficientnet-lite2)")
+    add("--detector", default="yolov4-tiny", help="the network that finds the boxes (yolov4-tiny)")
+    add("--shard", type=shard, default=(1, 1), metavar="I/N", help="do the I-th of N shares of the work")
+
+
+def run(args):
+    for path, flag in ((args.dataset, "the data set"), (args.photos, "--photos")):
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder ({flag}). Check the path.")
+    if args.out.exists() and not args.out.is_dir():
+        raise InputError(f"{args.out}: a file. Name a folder with --out.")
+    from tqdm import tqdm
+
+    from keras_imagesent.data.dataset import check_dataset, read_dataset, set_aside
+
+    dataset = read_dataset(args.dataset, args.photos, args.split_files)
+    dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
+    dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
+
+    from keras_imagesent.regions.prepare import prepare
+
+    extractor, made_with = make_extractor(args)
+    prepare(
+        dataset,
+        args.out,
+        extractor,
+        {**made_with, "set_aside": args.set_aside, "seed": args.seed},
+        threshold=args.threshold,
+        machine=args.shard,
+        max_broken=args.max_broken,
+    )
+    print_summary(args.out)
+
+
+def make_extractor(args):
+    """The networks named on the command line, and the settings that decide their vectors."""
+    from keras_imagesent.regions.backbone import build_backbone
+    from keras_imagesent.regions.detector import build_detector
+    from keras_imagesent.regions.extractor import build_extractor
+
+    extractor = build_extractor(build_backbone(args.backbone, args.image_size), build_detector(args.image_size))
+    return extractor, {"backbone": args.backbone, "detector": args.detector}
+
+
+def print_summary(out):
+    from keras_imagesent.data.shards import read_settings
+
+    splits = read_settings(out)["splits"]
+    print(f"{out}: " + ", ".join(f"{split} {content['photos']} photos" for split, content in splits.items()))
+    print(f"What was set aside: {out / 'problems.json'}", file=sys.stderr)
+
+
+def whole_number(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def share(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return value
+
+
+def shard(text):
+    index, _, number = text.partition("/")
+    if not (index.isdecimal() and number.isdecimal() and 1 <= int(index) <= int(number)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share of the work such as 1/4")
+    return int(index), int(number)

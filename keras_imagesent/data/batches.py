@@ -1,0 +1,192 @@
+"""tf.data batches of (photo, sentence) pairs from the shards, in an order that a seed decides."""
+
+from collections import deque
+
+import numpy as np
+
+MAX_WORDS = 20
+SHUFFLE_PHOTOS = 8192  # photos in memory at a time (about 50 KB each); a smaller split is read once and kept
+
+
+def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0, max_words=MAX_WORDS, shuffle=True):
+    """One epoch: every (photo, sentence) pair once, no photo twice in a batch.
+
+    The order is a function of `seed` and `epoch` alone. Shards are read whole, in shuffled order, and pairs are
+    shuffled among the photos in memory. Only the last batch is smaller, unless the split is hardly larger than a batch.
+
+    Args:
+        start_step: how many batches to leave out at the beginning (to resume); they are not read.
+        max_words: sentences are cut or padded with 0 to this many ids.
+
+    Example:
+        for batch in pair_batches(Prepared.open("prepared"), "train"):
+            batch["region_features"]  # (100, 20, 1280) float32
+            batch["region_mask"]      # (100, 20) bool
+            batch["token_ids"]        # (100, 20) int32
+            batch["photo_ids"]        # (100,) int64
+    """
+    import tensorflow as tf
+
+    plan = _plan_epoch(prepared.sentence_counts(split), batch_size, seed, epoch, shuffle)
+
+    def batches():
+        held = None
+        for shards, chunk in plan:
+            chunk = [entry for entry in chunk if entry[0] >= start_step]
+            if not chunk:
+                continue
+            photos = _read(prepared, split, shards)
+            for _, rows, sentences, complete in chunk:
+                part = _gather(photos, rows, sentences, max_words)
+                held = part if held is None else {key: np.concatenate([held[key], part[key]]) for key in part}
+                if complete:
+                    yield held
+                    held = None
+
+    regions, features = prepared.number_of_regions, prepared.feature_dim
+    signature = {
+        "region_features": tf.TensorSpec((None, regions, features), tf.float16),
+        "region_mask": tf.TensorSpec((None, regions), tf.bool),
+        "token_ids": tf.TensorSpec((None, max_words), tf.int32),
+        "photo_ids": tf.TensorSpec((None,), tf.int64),
+    }
+    return _finish(tf.data.Dataset.from_generator(batches, output_signature=signature))
+
+
+def steps_per_epoch(prepared, split, batch_size=100, seed=0, epoch=0):
+    """How many batches `pair_batches` gives.
+
+    Example:
+        steps_per_epoch(prepared, "train", 100)  # 275
+    """
+    plan = _plan_epoch(prepared.sentence_counts(split), batch_size, seed, epoch, shuffle=True)
+    return sum(complete for _, chunk in plan for *_, complete in chunk)
+
+
+def photo_batches(prepared, split, batch_size=100):
+    """Photos without their sentences, in the data set's order.
+
+    Example:
+        for batch in photo_batches(prepared, "dev"):
+            batch["region_features"], batch["region_mask"], batch["boxes"], batch["box_scores"], batch["photo_ids"]
+    """
+    import tensorflow as tf
+
+    names = ("region_features", "region_mask", "boxes", "box_scores", "photo_ids")
+
+    def photos():
+        for path in prepared.shards(split):
+            shard = prepared.read([path])
+            for row in range(len(shard.photo_ids)):
+                yield {name: getattr(shard, name)[row] for name in names}
+
+    regions, features = prepared.number_of_regions, prepared.feature_dim
+    signature = {
+        "region_features": tf.TensorSpec((regions, features), tf.float16),
+        "region_mask": tf.TensorSpec((regions,), tf.bool),
+        "boxes": tf.TensorSpec((regions, 4), tf.float32),
+        "box_scores": tf.TensorSpec((regions,), tf.float32),
+        "photo_ids": tf.TensorSpec((), tf.int64),
+    }
+    return _finish(tf.data.Dataset.from_generator(photos, output_signature=signature).batch(batch_size))
+
+
+def _finish(dataset):
+    import tensorflow as tf
+
+    def widen(batch):
+        return {**batch, "region_features": tf.cast(batch["region_features"], tf.float32)}
+
+    return dataset.map(widen).prefetch(2)
+
+
+def _read(prepared, split, shards):
+    """The photos of some shards; the whole of a small split stays in memory for the next epoch."""
+    paths = prepared.shards(split)
+    if len(shards) < len(paths):
+        return prepared.read([paths[shard] for shard in shards])
+    if getattr(prepared, "kept", (None, None))[0] != split:
+        prepared.kept = split, prepared.read(paths)
+    return prepared.kept[1]
+
+
+def _gather(photos, rows, sentences, max_words):
+    token_ids = np.zeros((len(rows), max_words), np.int32)
+    for n, (row, sentence) in enumerate(zip(rows, sentences, strict=True)):
+        words = photos.token_ids[row][sentence][:max_words]
+        token_ids[n, : len(words)] = words
+    return {
+        "region_features": photos.region_features[rows],
+        "region_mask": photos.region_mask[rows],
+        "token_ids": token_ids,
+        "photo_ids": photos.photo_ids[rows],
+    }
+
+
+def _plan_epoch(counts, batch_size, seed, epoch, shuffle):
+    """[(shards to read, [(step, rows in them, sentence of each row, does this complete the batch)])]."""
+    plan, step, room = [], 0, batch_size
+    groups = _group_shards(counts, np.random.default_rng([seed, epoch]), shuffle)
+    for number, shards in enumerate(groups):
+        of_photo = np.concatenate([counts[shard] for shard in shards])
+        rows, sentences = _pairs(of_photo, np.random.default_rng([seed, epoch, number]), shuffle)
+        batches = _pack(rows, batch_size, room)
+        chunk = []
+        for pairs in batches:
+            # an unfinished batch waits for the next group's photos, which are all different from these
+            waits = pairs is batches[-1] and len(pairs) < room and number < len(groups) - 1
+            chunk.append((step, rows[pairs], sentences[pairs], not waits))
+            room = room - len(pairs) if waits else batch_size
+            step += not waits
+        plan.append((shards, chunk))
+    return plan
+
+
+def _group_shards(counts, random, shuffle):
+    """Shards that are in memory together. All of them, in order, if they fit."""
+    if sum(map(len, counts)) <= SHUFFLE_PHOTOS:
+        return [list(range(len(counts)))]
+    groups, photos = [[]], 0
+    for shard in random.permutation(len(counts)) if shuffle else range(len(counts)):
+        if groups[-1] and photos + len(counts[shard]) > SHUFFLE_PHOTOS:
+            groups.append([])
+            photos = 0
+        groups[-1].append(int(shard))
+        photos += len(counts[shard])
+    return groups
+
+
+def _pairs(of_photo, random, shuffle):
+    """Every (row, sentence) once, in rounds of one sentence a photo, so that a photo's sentences stand far apart.
+
+    The sparse rounds, of photos with many sentences, come first: the end of an epoch has many photos to choose from.
+    """
+    rounds = int(of_photo.max(initial=0))
+    keys = random.random((len(of_photo), rounds)) if shuffle else np.tile(np.arange(rounds), (len(of_photo), 1))
+    absent = np.arange(rounds) >= of_photo[:, None]
+    order = np.argsort(np.where(absent, np.inf, keys), axis=1)  # (photos, rounds): sentence to take in each round
+    rows, sentences = [], []
+    for number in reversed(range(rounds)) if shuffle else range(rounds):
+        photos = np.flatnonzero(of_photo > number)
+        photos = random.permutation(photos) if shuffle else photos
+        rows.append(photos)
+        sentences.append(order[photos, number])
+    return np.concatenate(rows or [np.zeros(0, int)]), np.concatenate(sentences or [np.zeros(0, int)])
+
+
+def _pack(rows, batch_size, room):
+    """Cuts pairs into batches without the same row twice; a pair that clashes waits for the next batch."""
+    batches, queue = [], deque(range(len(rows)))
+    while queue:
+        batch, seen, waiting = [], set(), []
+        while queue and len(batch) < room:
+            pair = queue.popleft()
+            if rows[pair] in seen:
+                waiting.append(pair)
+            else:
+                seen.add(rows[pair])
+                batch.append(pair)
+        queue.extendleft(reversed(waiting))
+        batches.append(batch)
+        room = batch_size
+    return batches

@@ -1,0 +1,260 @@
+"""The prepared folder: region vectors, boxes and sentences of every photo in TFRecord shards, and what made them.
+
+prepared.json                    the settings; a folder holds the work of one set of settings only
+vocabulary.json
+problems.json                    what was set aside, with the reason
+train-00000-of-00011.tfrecord    one record a photo, in the data set's order
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+
+FORMAT = 1
+SETTINGS_FILE = "prepared.json"
+VOCABULARY_FILE = "vocabulary.json"
+PROBLEMS_FILE = "problems.json"
+
+
+@dataclasses.dataclass
+class Photos:
+    """The photos of a split as arrays; row n of each is the same photo."""
+
+    filenames: list  # of str
+    photo_ids: np.ndarray  # (N,) int64
+    region_features: np.ndarray  # (N,R,F) float16
+    boxes: np.ndarray  # (N,R,4) float32
+    box_scores: np.ndarray  # (N,R) float32
+    region_mask: np.ndarray  # (N,R) bool
+    captions: list  # of lists of str
+    token_ids: list  # of lists of int32 arrays
+    sentence_ids: list  # of int64 arrays
+    widths: np.ndarray  # (N,) int32
+    heights: np.ndarray  # (N,) int32
+
+
+class Prepared:
+    """A folder that `imagesent prepare` has written.
+
+    Example:
+        prepared = Prepared.open("prepared")
+        prepared.splits  # ["train", "tune", "dev"]
+        prepared.load("dev").region_features.shape  # (1000, 20, 1280)
+    """
+
+    def __init__(self, folder, settings, vocabulary):
+        self.folder, self.settings, self.vocabulary = Path(folder), settings, vocabulary
+        self._sentence_counts = {}
+
+    @classmethod
+    def open(cls, folder):
+        """Opens a prepared folder, or says what is missing in it."""
+        folder = Path(folder)
+        settings = read_settings(folder)
+        prepared = cls(folder, settings, Vocabulary.load(folder / VOCABULARY_FILE))
+        missing = [path.name for split in prepared.splits for path in prepared.shards(split) if not path.is_file()]
+        if missing:
+            raise InputError(
+                f"{folder}: not complete, {len(missing)} shards are missing ({missing[0]}, ...). "
+                "Run the same `imagesent prepare` again: it goes on where it was."
+            )
+        return prepared
+
+    @property
+    def splits(self):
+        return list(self.settings["splits"])
+
+    @property
+    def number_of_regions(self):
+        return self.settings["number_of_regions"]
+
+    @property
+    def feature_dim(self):
+        return self.settings["feature_dim"]
+
+    def shards(self, split):
+        """The paths of a split's shards, in order."""
+        if split not in self.settings["splits"]:
+            raise InputError(f"{self.folder}: there is no split {split!r}. There are: {', '.join(self.splits)}.")
+        number = self.settings["splits"][split]["shards"]
+        return [self.folder / shard_name(split, index, number) for index in range(number)]
+
+    def load(self, split):
+        """All photos of a split, in the data set's order, as arrays."""
+        return self.read(self.shards(split))
+
+    def read(self, paths):
+        """The photos of some shards, one after the other."""
+        import tensorflow as tf
+
+        regions, features = self.number_of_regions, self.feature_dim
+        parts = []
+        for path in paths:
+            try:
+                for records in tf.data.TFRecordDataset(str(path)).batch(128):
+                    parts.append({key: value.numpy() for key, value in parse_records(records).items()})
+            except tf.errors.OpError as error:
+                raise InputError(f"{path}: damaged ({error.message}). Delete it and run `imagesent prepare`.") from None
+            if parts and parts[-1]["made_by"][0].decode() != digest(self.settings):
+                raise InputError(f"{path}: made with other settings than {SETTINGS_FILE} beside it. Delete it.")
+
+        def column(name, dtype, shape=()):
+            values = [np.frombuffer(b"".join(p[name]), dtype).reshape(-1, *shape) for p in parts]
+            return np.concatenate(values) if values else np.zeros((0, *shape), dtype)
+
+        def numbers(name, dtype):
+            return np.concatenate([p[name] for p in parts] or [np.zeros(0)]).astype(dtype)
+
+        rows = [row for p in parts for row in zip(p["captions"], p["token_ids"], p["lengths"], strict=True)]
+        present = numbers("number_of_regions", np.int64)
+        return Photos(
+            filenames=[name.decode() for p in parts for name in p["filename"]],
+            photo_ids=numbers("photo_id", np.int64),
+            region_features=column("region_features", "<f2", (regions, features)),
+            boxes=column("boxes", "<f4", (regions, 4)),
+            box_scores=column("box_scores", "<f4", (regions,)),
+            region_mask=np.arange(regions) < present[:, None],
+            captions=[[sentence.decode() for sentence in captions] for captions, _, _ in rows],
+            token_ids=[np.split(ids.astype(np.int32), np.cumsum(lengths))[:-1] for _, ids, lengths in rows],
+            sentence_ids=[ids for p in parts for ids in p["sentence_ids"]],
+            widths=numbers("width", np.int32),
+            heights=numbers("height", np.int32),
+        )
+
+    def sentence_counts(self, split):
+        """How many sentences each photo has: one array for each shard."""
+        if split not in self._sentence_counts:
+            self._sentence_counts[split] = [
+                np.array([len(lengths) for lengths in self._read_field(path, "lengths")], np.int64)
+                for path in self.shards(split)
+            ]
+        return self._sentence_counts[split]
+
+    def photo_ids(self, split):
+        """The running numbers of a split's photos, without reading their vectors into memory."""
+        return [int(number) for path in self.shards(split) for (number,) in self._read_field(path, "photo_id")]
+
+    def _read_field(self, path, name):
+        """One field of integers of every record of a shard."""
+        import tensorflow as tf
+
+        wanted = {name: tf.io.RaggedFeature(tf.int64)}
+        for records in tf.data.TFRecordDataset(str(path)).batch(128):
+            yield from tf.io.parse_example(records, wanted)[name].to_list()
+
+
+def parse_records(records):
+    """Serialised records (n,) -> their fields; vectors stay bytes, sentences are ragged."""
+    import tensorflow as tf
+
+    strings = ["filename", "split", "region_features", "boxes", "box_scores", "made_by"]
+    integers = ["photo_id", "width", "height", "number_of_regions"]
+    return tf.io.parse_example(
+        records,
+        {name: tf.io.FixedLenFeature((), tf.string) for name in strings}
+        | {name: tf.io.FixedLenFeature((), tf.int64) for name in integers}
+        | {name: tf.io.RaggedFeature(tf.int64) for name in ("token_ids", "lengths", "sentence_ids")}
+        | {"captions": tf.io.RaggedFeature(tf.string)},
+    )
+
+
+def encode_record(fields):
+    """One photo as a serialised tf.train.Example, the same bytes for the same photo.
+
+    Strings, arrays (kept as their bytes) and integers or lists of them, by the names of `parse_records`.
+    """
+    import tensorflow as tf
+
+    def feature(value):
+        if isinstance(value, np.ndarray):
+            value = value.tobytes()
+        values = value if isinstance(value, list) else [value]
+        if values and isinstance(values[0], (str, bytes)):
+            texts = [text.encode() if isinstance(text, str) else text for text in values]
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    example = tf.train.Example(
+        features=tf.train.Features(feature={name: feature(value) for name, value in fields.items()})
+    )
+    return example.SerializeToString(deterministic=True)
+
+
+class ShardWriter:
+    """Writes one shard in parts, each whole or absent, so that a killed run loses at most one part.
+
+    Parts are TFRecord files, and TFRecord files put behind each other are one: the finished shard is their sum.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.parts = self.path.with_name(f".{self.path.name}.parts")
+
+    def has(self, part):
+        return (self.parts / f"{part:05d}").is_file()
+
+    def write(self, part, records):
+        import tensorflow as tf
+
+        self.parts.mkdir(parents=True, exist_ok=True)
+        unfinished = self.parts / f"{part:05d}.tmp"
+        with tf.io.TFRecordWriter(str(unfinished)) as writer:
+            for record in records:
+                writer.write(record)
+        os.replace(unfinished, self.parts / f"{part:05d}")
+
+    def finish(self, number_of_parts):
+        """Joins the parts to the shard; nothing is left of them."""
+        unfinished = self.path.with_name(f".{self.path.name}.tmp")
+        with open(unfinished, "wb") as shard:
+            for part in range(number_of_parts):
+                shard.write((self.parts / f"{part:05d}").read_bytes())
+            shard.flush()
+            os.fsync(shard.fileno())
+        os.replace(unfinished, self.path)
+        shutil.rmtree(self.parts)
+
+
+def shard_name(split, index, number):
+    return f"{split}-{index:05d}-of-{number:05d}.tfrecord"
+
+
+def digest(settings):
+    """A short name of a set of settings, carried by every record that they made."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_settings(folder):
+    """The settings in a prepared folder's `prepared.json`."""
+    path = Path(folder) / SETTINGS_FILE
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+        if settings["format"] != FORMAT:
+            raise InputError(f"{path}: format {settings['format']}, this version reads {FORMAT}. Prepare it again.")
+        if not isinstance(settings["splits"], dict):
+            raise KeyError("splits")
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder}: not a prepared folder (no {SETTINGS_FILE}). `imagesent prepare` makes one."
+        ) from None
+    except (ValueError, KeyError, TypeError, NotADirectoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: damaged ({error}). Run `imagesent prepare` into a new folder.") from None
+    return settings
+
+
+def write_json(path, content):
+    """Writes JSON whole or not at all."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(unfinished, path)

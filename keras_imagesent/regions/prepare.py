@@ -1,0 +1,276 @@
+"""Photos and sentences in, shards of region vectors out: decoding runs beside the networks, batch by batch."""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from keras_imagesent.data import shards
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+from keras_imagesent.regions import photo as photos_in_graph
+
+PHOTOS_PER_SHARD = 500
+BATCH_SIZE = 16
+
+
+def prepare(
+    dataset, out, extractor, made_with, boxes_of=None, threshold=5, machine=(1, 1), max_broken=0.01, progress=True
+):
+    """Writes the prepared folder; called again after a kill it goes on, and the bytes come out the same.
+
+    The networks always see the same 16 photos together (a short batch is filled with black ones), so that a vector
+    does not depend on where a run was cut.
+
+    Args:
+        dataset: the checked data set, splits as they are to be.
+        extractor: model of `build_extractor`, pixels -> boxes, box_scores, region_mask, region_features; with inputs
+            `boxes` and `box_scores` as well if `boxes_of` is given.
+        made_with: dict of the settings that decide the vectors, kept in `prepared.json`.
+        boxes_of: filename -> boxes (n,4) and scores (n,), for boxes that come from a file.
+        machine: (i, n) does the i-th of n shares of the work, i from 1.
+        max_broken: share of photos that may fail to decode before the run stops.
+
+    Example:
+        extractor = build_extractor(build_backbone(), build_detector())
+        prepare(dataset, "prepared", extractor, {"backbone": "efficientnet-lite2", "detector": "yolov4-tiny"})
+    """
+    out = Path(out)
+    vocabulary = Vocabulary.from_captions(
+        [caption for photo in dataset.photos if photo.split == "train" for caption in photo.captions], threshold
+    )
+    plan = plan_shards(dataset.photos)
+    starts = np.cumsum([0] + [len(photo.captions) for photo in dataset.photos]).tolist()
+    sentence_numbers = {photo.photo_id: start for photo, start in zip(dataset.photos, starts, strict=False)}
+    settings = {
+        "format": shards.FORMAT,
+        **made_with,
+        "extractor": weights_digest(extractor),
+        "image_size": extractor.inputs[0].shape[1],
+        "number_of_regions": extractor.output["region_features"].shape[1],
+        "feature_dim": extractor.output["region_features"].shape[2],
+        "data": data_digest(dataset.photos),
+        "threshold": threshold,
+        "vocabulary": vocabulary.digest,
+        "splits": {split: {"photos": sum(map(len, parts)), "shards": len(parts)} for split, parts in plan.items()},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    with only_run(out, alone=machine[1] == 1):
+        claim(out, settings, vocabulary)
+        jobs, done = unfinished_jobs(out, plan, machine)
+        total = done + sum(len(job.photos) for job in jobs)
+        with tqdm(total=total, initial=done, unit="photo", desc="regions", disable=not progress) as bar:
+            run_jobs(jobs, extractor, boxes_of, vocabulary, sentence_numbers, settings, max_broken, bar)
+        if all(path.is_file() for _, path, _ in all_shards(out, plan)):
+            write_problems(out, dataset, settings, vocabulary)
+
+
+@dataclass
+class Job:
+    """One batch of photos: one part of one shard."""
+
+    writer: shards.ShardWriter
+    part: int
+    parts: int  # of the whole shard
+    photos: list
+
+
+def plan_shards(photos):
+    """Split -> lists of the photos of each shard, in the data set's order."""
+    of_split = defaultdict(list)
+    for photo in photos:
+        of_split[photo.split].append(photo)
+    return {
+        split: [members[start : start + PHOTOS_PER_SHARD] for start in range(0, len(members), PHOTOS_PER_SHARD)]
+        for split, members in of_split.items()
+    }
+
+
+def all_shards(out, plan):
+    """(running number, path, photos) of every shard of a plan."""
+    number = 0
+    for split, parts in plan.items():
+        for index, members in enumerate(parts):
+            yield number, out / shards.shard_name(split, index, len(parts)), members
+            number += 1
+
+
+def unfinished_jobs(out, plan, machine):
+    """The batches that this machine has still to do, and the number of photos that it has done."""
+    jobs, done = [], 0
+    for number, path, members in all_shards(out, plan):
+        if number % machine[1] != machine[0] - 1:
+            continue
+        if path.is_file():
+            done += len(members)
+            continue
+        writer = shards.ShardWriter(path)
+        batches = [members[start : start + BATCH_SIZE] for start in range(0, len(members), BATCH_SIZE)]
+        missing = [part for part in range(len(batches)) if not writer.has(part)]
+        done += sum(len(batch) for part, batch in enumerate(batches) if part not in missing)
+        if not missing:
+            writer.finish(len(batches))  # killed between the last part and the joining
+        jobs += [Job(writer, part, len(batches), batches[part]) for part in missing]
+    return jobs, done
+
+
+def run_jobs(jobs, extractor, boxes_of, vocabulary, sentence_numbers, settings, max_broken, bar):
+    """Extracts and writes; a photo that cannot be decoded gets no record."""
+    if not jobs:
+        return
+    extract = tf.function(lambda inputs: extractor(inputs, training=False), reduce_retracing=True)
+    allowed = max_broken * sum(split["photos"] for split in settings["splits"].values())
+    broken = 0
+    for job, (pixels, sizes, status) in zip(jobs, decoded_batches(jobs, settings["image_size"]), strict=True):
+        inputs = pixels
+        if boxes_of is not None:
+            boxes, scores = given_boxes(
+                [boxes_of(photo.filename) for photo in job.photos], settings["number_of_regions"]
+            )
+            inputs = {"pixels": pixels, "boxes": boxes, "box_scores": scores}
+        found = {name: value.numpy() for name, value in extract(inputs).items()}
+        records = []
+        for row, photo in enumerate(job.photos):
+            if status[row].numpy().decode() != photos_in_graph.OK:
+                broken += 1
+                continue
+            regions = {name: value[row] for name, value in found.items()}
+            first = sentence_numbers[photo.photo_id]
+            records.append(encode_photo(photo, regions, sizes[row].numpy(), vocabulary, first, shards.digest(settings)))
+        if broken > allowed:
+            raise InputError(
+                f"{broken} photos cannot be decoded, the last {photo.path}: more than the share {max_broken:g}. "
+                "Look at these photos, or allow more with --max-broken."
+            )
+        job.writer.write(job.part, records)
+        if job.part == job.parts - 1:
+            job.writer.finish(job.parts)
+        bar.update(len(job.photos))
+
+
+def decoded_batches(jobs, image_size):
+    """Pixels, sizes and status of each job's photos, always BATCH_SIZE rows, decoded ahead of the networks."""
+    paths = [[str(photo.path) for photo in job.photos] for job in jobs]
+    paths = [batch + [""] * (BATCH_SIZE - len(batch)) for batch in paths]
+
+    def read(path):
+        content = tf.data.Dataset.from_tensors(path).map(tf.io.read_file).ignore_errors()
+        content = content.concatenate(tf.data.Dataset.from_tensors(b"")).take(1).get_single_element()
+        return photos_in_graph.decode_row(content, image_size)
+
+    dataset = tf.data.Dataset.from_tensor_slices(paths).unbatch()
+    return dataset.map(read, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH_SIZE, drop_remainder=True).prefetch(2)
+
+
+def given_boxes(rows, number_of_regions):
+    """Boxes from a file as arrays (BATCH_SIZE, number - 1, 4) and (BATCH_SIZE, number - 1), the best first."""
+    boxes = np.zeros((BATCH_SIZE, number_of_regions - 1, 4), np.float32)
+    scores = np.zeros((BATCH_SIZE, number_of_regions - 1), np.float32)
+    for row, (of_photo, of_score) in enumerate(rows):
+        best = np.argsort(-np.asarray(of_score), kind="stable")[: number_of_regions - 1]
+        boxes[row, : len(best)] = np.asarray(of_photo)[best]
+        scores[row, : len(best)] = np.asarray(of_score)[best]
+    return boxes, scores
+
+
+def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
+    """One photo's record; present regions first, absent ones all zero. Its sentences are numbered from the first."""
+    mask = regions["region_mask"]
+    order = np.argsort(~mask, kind="stable")
+    present = mask[order]
+    features = np.where(present[:, None], regions["region_features"][order], 0).astype("<f2")
+    if not np.isfinite(features).all():
+        raise InputError(
+            f"{photo.path}: the backbone gave vectors that are not finite in float16. Are its weights right?"
+        )
+    token_ids = [vocabulary.encode(caption) for caption in photo.captions]
+    return shards.encode_record(
+        {
+            "photo_id": photo.photo_id,
+            "filename": photo.filename,
+            "split": photo.split,
+            "width": int(size[0]),
+            "height": int(size[1]),
+            "number_of_regions": int(present.sum()),
+            "region_features": features,
+            "boxes": np.where(present[:, None], regions["boxes"][order], 0).astype("<f4"),
+            "box_scores": np.where(present, regions["box_scores"][order], 0).astype("<f4"),
+            "captions": list(photo.captions),
+            "token_ids": [number for sentence in token_ids for number in sentence],
+            "lengths": [len(sentence) for sentence in token_ids],
+            "sentence_ids": list(range(first_sentence, first_sentence + len(token_ids))),
+            "made_by": made_by,
+        }
+    )
+
+
+# --- one folder, one set of settings ---
+
+
+@contextmanager
+def only_run(out, alone):
+    """Keeps a second run out of the folder; machines that share the work (`--shard`) may be there together."""
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(
+            f"{out}: another `imagesent prepare` is writing there. Wait for it, or name another folder."
+        ) from None
+    finally:
+        os.close(folder)
+
+
+def claim(out, settings, vocabulary):
+    """Marks the folder with the settings, or refuses one that other settings have marked."""
+    if (out / shards.SETTINGS_FILE).exists():
+        there = shards.read_settings(out)
+        differences = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
+        if differences:
+            name = differences[0]
+            raise InputError(
+                f"{out}: made with other settings ({name} {there.get(name)!r}, now {settings.get(name)!r}). "
+                "Name another folder with --out, or delete this one."
+            )
+    elif any(out.iterdir()):
+        raise InputError(f"{out}: not empty and not a prepared folder. Name another folder with --out.")
+    vocabulary.save(out / shards.VOCABULARY_FILE)
+    shards.write_json(out / shards.SETTINGS_FILE, settings)
+
+
+def write_problems(out, dataset, settings, vocabulary):
+    """Lists what was set aside before the run, and the photos without a record."""
+    prepared = shards.Prepared(out, settings, vocabulary)
+    written = set()
+    for split in prepared.splits:
+        written.update(prepared.photo_ids(split))
+    lost = [photo for photo in dataset.photos if photo.photo_id not in written]
+    problems = [{"item": str(problem.item), "reason": problem.reason} for problem in dataset.problems]
+    for photo in lost:
+        content = photo.path.read_bytes() if photo.path.is_file() else b""
+        status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
+        problems.append({"item": photo.filename, "reason": status})
+    shards.write_json(out / shards.PROBLEMS_FILE, problems)
+
+
+def data_digest(photos):
+    """Names the data set: the photos' names, splits and captions."""
+    lines = [[photo.photo_id, photo.filename, photo.split, list(photo.captions)] for photo in photos]
+    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:16]
+
+
+def weights_digest(model):
+    """Names a model's weights."""
+    weights = hashlib.sha256()
+    for weight in model.get_weights():
+        weights.update(np.ascontiguousarray(weight).tobytes())
+    return weights.hexdigest()[:16]
