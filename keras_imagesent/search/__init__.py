@@ -1,0 +1,1 @@
+"""Snippet -> regions and photos, photo -> sentences, over a collection."""

@@ -1,0 +1,200 @@
+"""Vectors in groups (a photo's regions, a sentence's words) on disk, memory-mapped, in segments never rewritten."""
+
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.errors import InputError
+
+CHUNK_BYTES = 64 << 20  # what one matrix product reads: large enough to run at full rate, small beside any memory
+
+
+@dataclass
+class Group:
+    """What is stored of one photo or one sentence."""
+
+    name: str
+    vectors: np.ndarray  # (n, D)
+    boxes: np.ndarray  # (n, 4), zeros for the words of a sentence
+    detail: str  # the photo's path, or the photo a sentence belongs to
+
+
+def max_sim_scores(similarity, starts):
+    """Every query vector takes its best vector of the group (Eq. 8). (m, Q), (N,) -> (N,)."""
+    return np.maximum.reduceat(similarity, starts, axis=0).sum(axis=1)
+
+
+def reversed_max_sim_scores(similarity, starts):
+    """Every vector of the group takes its best query vector: Eq. 8 seen from the photo. (m, Q), (N,) -> (N,)."""
+    return np.add.reduceat(similarity.max(axis=1), starts)
+
+
+class VectorStore:
+    """Groups of vectors in a folder; adding writes a new segment, removing a mark.
+
+    `state.json` names the segments and the removed groups, and is replaced whole: a reader sees the store before
+    or after a change, never between.
+
+    Args:
+        folder: where the store lives; made when it is not there.
+        dim: length of a vector; needed to make a store.
+        dtype: "float32", or "float16" for half the space (scores of the rounded vectors, and slower).
+
+    Example:
+
+    >>> store = VectorStore("photos", dim=1000)
+    >>> store.add(["a.jpg"], [regions], boxes=[boxes], details=["/photos/a.jpg"])
+    >>> [group.name for group in store.candidates(words, top=10)]
+    """
+
+    def __init__(self, folder, dim=None, dtype="float32"):
+        self.folder = Path(folder)
+        self._open = {}  # segment name -> its arrays
+        if (self.folder / "state.json").exists():
+            self._read_state()
+        elif dim is None:
+            raise InputError(f"{folder} is not an index: make one with `imagesent index`")
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.state = {"dim": dim, "dtype": dtype, "segments": []}
+            self._write_state()
+
+    def __len__(self):
+        return sum(segment["groups"] - len(segment["removed"]) for segment in self.state["segments"])
+
+    @property
+    def dim(self):
+        return self.state["dim"]
+
+    def add(self, names, groups, boxes=None, details=None):
+        """Adds groups as one segment; a group whose name is there already replaces the old one.
+
+        Args:
+            names: N strings.
+            groups: N arrays (n, D), none empty.
+            boxes: N arrays (n, 4).
+            details: N strings kept beside the names.
+        """
+        names = list(names)
+        if not names:
+            return
+        groups = [np.asarray(group, self.state["dtype"]) for group in groups]
+        for name, group in zip(names, groups, strict=True):
+            if group.ndim != 2 or group.shape[1] != self.dim or len(group) == 0:
+                raise InputError(f"{name}: vectors of shape {group.shape} do not fit a store of {self.dim} dimensions")
+        segment = uuid.uuid4().hex[:12]
+        temporary = self.folder / f".{segment}"
+        temporary.mkdir()
+        starts = np.cumsum([0, *map(len, groups)])
+        np.save(temporary / "vectors.npy", np.concatenate(groups))
+        np.save(temporary / "starts.npy", starts)
+        all_boxes = np.zeros((starts[-1], 4)) if boxes is None else np.concatenate([np.asarray(b) for b in boxes])
+        np.save(temporary / "boxes.npy", all_boxes.astype(np.float32))
+        (temporary / "names.json").write_text(json.dumps(names))
+        (temporary / "details.json").write_text(json.dumps(list(details or [""] * len(names))))
+        os.replace(temporary, self.folder / segment)
+        last = {name: position for position, name in enumerate(names)}
+        twice = [position for position, name in enumerate(names) if last[name] != position]
+        self._mark_removed(set(names))
+        self.state["segments"].append({"name": segment, "groups": len(names), "removed": twice})
+        self._write_state()
+
+    def remove(self, names):
+        """Removes groups by name; returns how many were there. Nothing is rewritten; an empty segment is deleted."""
+        removed = self._mark_removed(set(names))
+        empty = [s for s in self.state["segments"] if s["groups"] == len(s["removed"])]
+        self.state["segments"] = [s for s in self.state["segments"] if s not in empty]
+        self._write_state()
+        for segment in empty:
+            self._open.pop(segment["name"], None)
+            shutil.rmtree(self.folder / segment["name"], ignore_errors=True)
+        return removed
+
+    def names(self):
+        """The names of all groups, in the order they were added."""
+        names = []
+        for segment in self.state["segments"]:
+            removed = set(segment["removed"])
+            here = self._arrays(segment)["names"]
+            names += [name for position, name in enumerate(here) if position not in removed]
+        return names
+
+    def candidates(self, query, top, scores=max_sim_scores):
+        """The `top` best groups for a query (Q, D), best first: one matrix product with all vectors, in chunks."""
+        query = np.asarray(query, np.float32).T  # (D, Q)
+        found, places = [], []
+        for segment in self.state["segments"]:
+            starts = self._arrays(segment)["starts"]
+            result = np.concatenate([scores(v @ query, s) for v, s in self._chunks(segment)])
+            result[segment["removed"]] = -np.inf
+            found.append(result)
+            places.append((segment, len(starts) - 1))
+        if not found:
+            return []
+        found = np.concatenate(found)
+        top = min(top, len(self))
+        best = np.argpartition(-found, top - 1)[:top] if 0 < top < len(found) else np.arange(len(found))
+        best = best[np.lexsort((best, -found[best]))][:top]
+        return [self._group(places, number) for number in best]
+
+    def _chunks(self, segment):
+        """Vectors (m, D) in float32 and where the groups among them start, in runs of whole groups."""
+        arrays = self._arrays(segment)
+        vectors, starts = arrays["vectors"], arrays["starts"]
+        rows = max(1, CHUNK_BYTES // (4 * self.dim))
+        first = 0
+        while first < len(starts) - 1:
+            last = max(first + 1, int(np.searchsorted(starts, starts[first] + rows, side="right")) - 1)
+            yield np.asarray(vectors[starts[first] : starts[last]], np.float32), starts[first:last] - starts[first]
+            first = last
+
+    def _group(self, places, number):
+        for segment, groups in places:
+            if number < groups:
+                arrays = self._arrays(segment)
+                rows = slice(arrays["starts"][number], arrays["starts"][number + 1])
+                vectors = np.asarray(arrays["vectors"][rows], np.float32)
+                name, detail = arrays["names"][number], arrays["details"][number]
+                return Group(name, vectors, np.asarray(arrays["boxes"][rows]), detail)
+            number -= groups
+
+    def _arrays(self, segment):
+        """The segment's files: vectors and boxes stay on disk, the small ones are read once."""
+        name = segment["name"]
+        if name not in self._open:
+            folder = self.folder / name
+            self._open[name] = {
+                "vectors": np.load(folder / "vectors.npy", mmap_mode="r"),
+                "boxes": np.load(folder / "boxes.npy", mmap_mode="r"),
+                "starts": np.load(folder / "starts.npy"),
+                "names": json.loads((folder / "names.json").read_text()),
+                "details": json.loads((folder / "details.json").read_text()),
+            }
+        return self._open[name]
+
+    def _mark_removed(self, names):
+        """Marks what is stored under these names in the state; returns how many groups that were."""
+        count = 0
+        for segment in self.state["segments"]:
+            here = {p for p, name in enumerate(self._arrays(segment)["names"]) if name in names}
+            here -= set(segment["removed"])
+            segment["removed"] = sorted({*segment["removed"], *here})
+            count += len(here)
+        return count
+
+    def _read_state(self):
+        try:
+            self.state = json.loads((self.folder / "state.json").read_text())
+            self.state["dim"], self.state["dtype"], self.state["segments"]
+        except (ValueError, KeyError) as error:
+            raise InputError(f"{self.folder / 'state.json'} is damaged: make the index anew") from error
+
+    def _write_state(self):
+        temporary = self.folder / f".state.{os.getpid()}"
+        temporary.write_text(json.dumps(self.state))
+        os.replace(temporary, self.folder / "state.json")
