@@ -43,8 +43,8 @@ def run(args):
     from keras_imagesent.data.dataset import check_dataset, read_dataset, set_aside
 
     dataset = read_dataset(args.dataset, args.photos, args.split_files)
-    dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
     dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
+    dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
 
     from keras_imagesent.regions.prepare import prepare
 
@@ -68,7 +68,7 @@ def make_extractor(args):
     from keras_imagesent.regions.extractor import build_extractor
 
     extractor = build_extractor(build_backbone(args.backbone, args.image_size), build_detector(args.image_size))
-    return extractor, {"backbone": args.backbone, "detector": args.detector}
+    return extractor, {"backbone": args.backbone, "detector": args.detector, "regions": "pool"}
 
 
 def print_summary(out):
