@@ -9,7 +9,13 @@ import numpy as np
 from keras_imagesent.errors import InputError
 
 _MAGIC = 0x1950A86A20F9469CFC6C
-_DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4"}
+_DTYPES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+}
 
 
 class _StorageType:

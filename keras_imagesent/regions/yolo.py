@@ -122,7 +122,6 @@ def load_darknet_weights(model, path=None):
     order = {"coarse_conv": 1, "coarse_head": 2, "fine_neck": 3, "fine_conv": 4, "fine_head": 5}
     convolutions.sort(key=lambda layer: order.get(layer.name, 0))
     needed = sum(layer.count_params() + (0 if "head" in layer.name else 3 * layer.filters) for layer in convolutions)
-    needed -= sum(layer.filters for layer in convolutions if "head" not in layer.name)
     if len(values) < needed:
         raise InputError(f"{path}: {len(values)} weights, but YOLOv4-tiny has {needed}. Is it another network's file?")
 
