@@ -1,0 +1,325 @@
+"""Photos in, captions, descriptions and alignments out: one truth for the command line and every exported model."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_imagesent.captioning.beam_search import beam_search
+from keras_imagesent.captioning.captioner import Decoder
+from keras_imagesent.data.graph_tokeniser import SentenceToIds
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+from keras_imagesent.regions.extractor import build_extractor
+from keras_imagesent.regions.photo import OK, decode_pixels
+from keras_imagesent.regions.pool_regions import PoolRegions
+from keras_imagesent.shipped import shipped
+
+IMAGE_BYTES = tf.TensorSpec([None], tf.string, "image_bytes")
+SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
+MOST_TYPED_WORDS = 40  # longer sentences are cut: every answer has the same shape
+LARGEST_FEATURE = 1e4  # what a client may send as a feature; beyond it the sums may overflow
+
+
+@dataclasses.dataclass
+class Part:
+    """A trained model with the vocabulary it speaks."""
+
+    model: keras.Model
+    vocabulary: Vocabulary
+    settings: dict = dataclasses.field(default_factory=dict)
+
+
+def load_photo_model(
+    backbone=None,
+    detector=None,
+    alignment=None,
+    captioner=None,
+    region_captioner=None,
+    beam=3,
+    captions=3,
+    max_length=20,
+    length_penalty=0.7,
+    beta=1.0,
+    rerank=0.0,
+):
+    """Loads the models from their run folders or `.keras` files; None takes the shipped one, False leaves it out.
+
+    Example:
+        >>> model = load_photo_model(captioner="runs/captioner")
+        >>> model.caption(tf.constant([jpeg]))["captions"]
+    """
+    return PhotoModel(
+        _load_keras(backbone or shipped("backbone.keras")),
+        _load_keras(detector or shipped("detector.keras")) if detector is not False else None,
+        captioner=load_part(captioner, "captioner"),
+        region_captioner=load_part(region_captioner, "region_captioner"),
+        alignment=load_part(alignment, "alignment"),
+        beam=beam,
+        captions=captions,
+        max_length=max_length,
+        length_penalty=length_penalty,
+        beta=beta,
+        rerank=rerank,
+    )
+
+
+def load_part(path, name):
+    """A trained model from its run folder, or from a `.keras` file beside its `vocabulary.json`."""
+    if path is False:
+        return None
+    if name == "alignment":
+        import keras_imagesent.alignment.alignment_model  # noqa: F401  registers its layers
+    path = Path(path or shipped(name))
+    file = path / "model.keras" if path.is_dir() else path
+    settings = file.with_name("settings.json")
+    return Part(
+        _load_keras(file),
+        Vocabulary.load(file.with_name("vocabulary.json")),
+        json.loads(settings.read_text()) if settings.is_file() else {},
+    )
+
+
+class PhotoModel(tf.Module):
+    """Every answer of the product as a `tf.function` from encoded photos.
+
+    A photo that cannot be decoded gets empty captions, zeros, and the reason in its own row of `status`. Every output
+    has one row a photo, of a shape that does not depend on the batch, and no number is ever NaN or infinite.
+
+    Args:
+        backbone: pixels (B,S,S,3) -> feature map.
+        detector: pixels -> boxes and scores; None if only whole photos are captioned.
+        captioner, region_captioner, alignment: `Part`s; None leaves the functions out that need them.
+        beam, captions, max_length, length_penalty: of the beam search.
+        beta: the strength of the MRF's ties between neighbouring words (Eq. 12).
+        rerank: weight of the alignment's score of a caption beside its log probability.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        detector=None,
+        captioner=None,
+        region_captioner=None,
+        alignment=None,
+        beam=3,
+        captions=3,
+        max_length=20,
+        length_penalty=0.7,
+        beta=1.0,
+        rerank=0.0,
+    ):
+        super().__init__(name="photo_model")
+        if not 1 <= captions <= beam:
+            raise InputError(f"{captions} captions need a beam of at least as many, and at least 1; the beam is {beam}")
+        self.backbone = backbone
+        self.image_size = backbone.input_shape[1]
+        self.feature_dim = backbone.output_shape[-1]
+        self.extractor = build_extractor(backbone, detector) if detector is not None else None
+        self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
+        self.beam, self.n_captions, self.max_length, self.length_penalty = beam, captions, max_length, length_penalty
+        self.beta, self.rerank = beta, rerank
+        self._pool = PoolRegions(name="pool_frame")
+        if alignment:
+            self._sentence_to_ids = SentenceToIds(alignment.vocabulary)
+            self.word_table = self._sentence_to_ids.table
+            self._region_encoder = alignment.model.get_layer("region_encoder")
+            self._sentence_encoder = alignment.model.get_layer("sentence_encoder")
+        if captioner:
+            features = tf.TensorSpec([None, captioner.model.input["image_features"].shape[-1]], name="image_features")
+            self.caption_features = tf.function(self._caption_features, input_signature=[features])
+
+    # --- the answers ---
+
+    @tf.function(input_signature=[IMAGE_BYTES])
+    def caption(self, image_bytes):
+        """Photos (B,) -> the n best `captions`, their `log_probs` (B,N), `status` (B,)."""
+        pixels, status = decode_pixels(image_bytes, self.image_size)
+        if self.rerank:
+            found = self.extractor(pixels)
+            frame = found["region_features"][:, 0]
+            token_ids, log_probs = self.captions_of(frame)
+            token_ids, log_probs = self._rerank(token_ids, log_probs, found)
+        else:
+            token_ids, log_probs = self.captions_of(self.frame_features(pixels))
+        decoded = status == OK
+        return {
+            "captions": tf.where(decoded[:, None], join_words(token_ids, self.captioner.vocabulary), ""),
+            "log_probs": tf.where(decoded[:, None], log_probs, 0.0),
+            "status": status,
+        }
+
+    @tf.function(input_signature=[IMAGE_BYTES])
+    def describe(self, image_bytes):
+        """Photos (B,) -> `boxes` (B,R,4), `box_scores`, a caption and its log probability for each region (B,R)."""
+        pixels, status = decode_pixels(image_bytes, self.image_size)
+        found = self.extractor(pixels)
+        decoded = status == OK
+        mask = found["region_mask"] & decoded[:, None]
+        token_ids, log_probs = self.region_captions_of(found["region_features"])
+        words = join_words(token_ids, self.region_captioner.vocabulary)
+        return {
+            "boxes": tf.where(mask[:, :, None], found["boxes"], 0.0),
+            "box_scores": tf.where(mask, found["box_scores"], 0.0),
+            "captions": tf.where(mask, words, ""),
+            "log_probs": tf.where(mask, log_probs, 0.0),
+            "number_of_regions": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
+            "status": status,
+        }
+
+    @tf.function(input_signature=[IMAGE_BYTES, SENTENCES])
+    def align(self, image_bytes, sentences):
+        """Photos and sentences (B,) -> each word's region by the MRF, all similarities, and the score (Eq. 8)."""
+        images = self._embed_image(image_bytes)
+        typed, token_ids, place = self._tokenise(sentences)
+        mask = images["region_mask"]
+        word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
+        vectors = self._sentence_encoder({"token_ids": token_ids})
+        similarity = tf.einsum("btd,brd->btr", vectors, images["regions"])
+        similarity = tf.where(word_mask[:, :, None] & mask[:, None, :], similarity, 0.0)  # (B,T,R)
+        from keras_imagesent.alignment.phrases import decode_phrases_in_graph
+
+        regions = decode_phrases_in_graph(similarity, word_mask, mask, self.beta)
+        known = (place >= 0) & tf.gather(word_mask, tf.maximum(place, 0), batch_dims=1)  # (B,W): typed, in vocabulary
+        slots = tf.maximum(place, 0)
+        return {
+            "words": typed,
+            "word_mask": known,
+            "boxes": images["boxes"],
+            "box_scores": images["box_scores"],
+            "region_mask": mask,
+            "similarity": tf.where(known[:, :, None], tf.gather(similarity, slots, batch_dims=1), 0.0),
+            "phrase_regions": tf.where(known, tf.gather(regions, slots, batch_dims=1), -1),
+            "score": self._score(similarity, word_mask, mask),
+            "status": images["status"],
+        }
+
+    @tf.function(input_signature=[IMAGE_BYTES])
+    def embed_image(self, image_bytes):
+        """Photos (B,) -> the region vectors `regions` (B,R,D) (Eq. 1), `region_mask`, `boxes`, `box_scores`."""
+        return self._embed_image(image_bytes)
+
+    @tf.function(input_signature=[SENTENCES])
+    def embed_sentence(self, sentences):
+        """Sentences (B,) -> the word vectors `word_vectors` (B,T,D) (Eq. 6), `token_ids` and `word_mask` (B,T)."""
+        _, token_ids, _ = self._tokenise(sentences)
+        mask = token_ids > 0
+        vectors = self._sentence_encoder({"token_ids": token_ids})
+        vectors = tf.where(mask[:, :, None], vectors, 0.0)
+        return {"word_vectors": vectors, "token_ids": token_ids, "word_mask": mask}
+
+    def _caption_features(self, image_features):
+        finite = tf.reduce_all(tf.abs(image_features) <= LARGEST_FEATURE, axis=1)  # False for NaN as well
+        token_ids, log_probs = self.captions_of(tf.where(finite[:, None], image_features, 0.0), joined=True)
+        return {
+            "captions": tf.where(finite[:, None], join_words(token_ids, self.captioner.vocabulary), ""),
+            "log_probs": tf.where(finite[:, None], log_probs, 0.0),
+            "status": tf.where(finite, OK, "a feature is NaN, infinite or beyond 10,000"),
+        }
+
+    # --- from pixels and features: what ONNX and LiteRT take ---
+
+    def frame_features(self, pixels):
+        """Pixels (B,S,S,3) -> the whole frame's vector (B,F): the mean of the feature map."""
+        feature_map = self.backbone(pixels, training=False)
+        frame = tf.tile([[[0.0, 0.0, 1.0, 1.0]]], [tf.shape(pixels)[0], 1, 1])
+        return self._pool([feature_map, frame])[:, 0]
+
+    def captions_of(self, features, joined=False):
+        """Whole-frame vectors (B,F) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
+        if not joined:
+            features = self._widen(features, features, self.captioner)
+        return self._search(features, self.captioner, self.n_captions)
+
+    def region_captions_of(self, region_features):
+        """Region vectors (B,R,F) -> the best caption of each: `token_ids (B,R,T)`, `log_probs (B,R)`."""
+        regions, dim = region_features.shape[1:]
+        frame = tf.repeat(region_features[:, 0], regions, axis=0)
+        features = self._widen(tf.reshape(region_features, [-1, dim]), frame, self.region_captioner)
+        token_ids, log_probs = self._search(features, self.region_captioner, 1)
+        return tf.reshape(token_ids, [-1, regions, self.max_length]), tf.reshape(log_probs, [-1, regions])
+
+    def _widen(self, features, frame, part):
+        """Region + whole frame side by side, for a captioner that was trained so."""
+        wanted = part.model.input["image_features"].shape[-1]
+        return tf.concat([features, frame], axis=-1) if wanted == 2 * self.feature_dim else features
+
+    def _search(self, features, part, captions):
+        decoder = Decoder(part.model)
+        return beam_search(
+            decoder.step,
+            decoder.start(features),
+            decoder.start_id,
+            self.beam,
+            self.max_length,
+            captions,
+            self.length_penalty,
+        )
+
+    # --- alignment ---
+
+    def _embed_image(self, image_bytes):
+        pixels, status = decode_pixels(image_bytes, self.image_size)
+        found = self.extractor(pixels)
+        mask = found["region_mask"] & (status == OK)[:, None]
+        regions = self._region_encoder({"region_features": found["region_features"]})
+        return {
+            "regions": tf.where(mask[:, :, None], regions, 0.0),
+            "region_mask": mask,
+            "boxes": tf.where(mask[:, :, None], found["boxes"], 0.0),
+            "box_scores": tf.where(mask, found["box_scores"], 0.0),
+            "status": status,
+        }
+
+    def _score(self, similarity, word_mask, region_mask):
+        """Similarities (B,T,R) of photos with their own sentences -> scores (B,), as trained (Eq. 8 or Eq. 7)."""
+        scores = self.alignment.model.get_layer("scores")
+        if scores.whole_frame:
+            similarity, region_mask = similarity[:, :, :1], region_mask[:, :1]
+        present = region_mask[:, None, :]
+        if scores.score == "defrag":
+            words = tf.reduce_sum(tf.where(present, tf.nn.relu(similarity), 0.0), axis=2)
+        else:
+            words = tf.reduce_max(tf.where(present, similarity, similarity.dtype.min), axis=2)
+        return tf.reduce_sum(tf.where(word_mask, words, 0.0), axis=1)
+
+    def _tokenise(self, sentences):
+        """Sentences (B,) -> typed words (B,W), ids without unknown words (B,T), each typed word's place in them or -1."""
+        most = self._sentence_encoder.input["token_ids"].shape[-1]
+        typed, ids = self._sentence_to_ids(sentences)
+        known = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, most])
+        ids = ids.to_tensor(0, shape=[None, MOST_TYPED_WORDS])
+        order = tf.cumsum(tf.cast(ids > 0, tf.int32), axis=1) - 1
+        place = tf.where((ids > 0) & (order < most), order, -1)
+        return typed.to_tensor("", shape=[None, MOST_TYPED_WORDS]), known, place
+
+    def _rerank(self, token_ids, log_probs, found):
+        """Orders the captions by log probability + rerank * the alignment's score (Eq. 8)."""
+        mine, theirs = self.captioner.vocabulary, self.alignment.vocabulary
+        other_id = [0, *((theirs.encode(word) or [0])[0] for word in mine.words)]
+        most = self._sentence_encoder.input["token_ids"].shape[-1]
+        ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
+        ids = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, most])  # (B*N,T)
+        vectors = self._sentence_encoder({"token_ids": ids})
+        regions = self._region_encoder({"region_features": found["region_features"]})
+        regions = tf.repeat(regions, self.n_captions, axis=0)
+        mask = tf.repeat(found["region_mask"], self.n_captions, axis=0)
+        similarity = tf.einsum("btd,brd->btr", vectors, regions)
+        score = tf.reshape(self._score(similarity, ids > 0, mask), [-1, self.n_captions])
+        order = tf.argsort(log_probs + self.rerank * score, direction="DESCENDING", stable=True)
+        return tf.gather(token_ids, order, batch_dims=1), tf.gather(log_probs, order, batch_dims=1)
+
+
+def join_words(token_ids, vocabulary):
+    """Ids (..., T), 0 from END on -> sentences (...)."""
+    words = tf.gather(tf.constant(["", *vocabulary.words]), token_ids)
+    return tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+
+
+def _load_keras(path):
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except ValueError as error:
+        raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None

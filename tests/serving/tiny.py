@@ -1,0 +1,61 @@
+"""Tiny models with every part of the real ones, for quick tests."""
+
+import keras
+import numpy as np
+from keras import layers
+
+from keras_imagesent.alignment.alignment_model import build_alignment
+from keras_imagesent.captioning.captioner import build_captioner
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.regions.select_boxes import SelectBoxes
+from keras_imagesent.regions.yolo import DecodeBoxes
+from keras_imagesent.serving.photo_model import Part, PhotoModel
+
+SIZE, FEATURES = 64, 16
+WORDS = "a dog red blue ball on the grass man runs big small in with water two children play white black".split()
+VOCABULARY = Vocabulary(WORDS, list(range(len(WORDS), 0, -1)), sentences=10)
+
+
+def tiny_backbone():
+    pixels = keras.Input((SIZE, SIZE, 3), name="pixels")
+    x = layers.Rescaling(1 / 127.5, -1, name="preprocess")(pixels)
+    x = layers.Conv2D(8, 3, 4, "same", activation="relu", name="conv0")(x)
+    x = layers.Conv2D(FEATURES, 3, 2, "same", activation="relu", name="conv1")(x)
+    return keras.Model(pixels, x, name="tiny_backbone")
+
+
+def tiny_detector():
+    pixels = keras.Input((SIZE, SIZE, 3), name="pixels")
+    x = layers.Rescaling(1 / 127.5, -1, name="preprocess")(pixels)
+    fine = layers.Conv2D(8, 3, 16, "same", activation="relu", name="conv")(x)
+    coarse = layers.AveragePooling2D(2, name="pool")(fine)
+    heads = [layers.Conv2D(255, 1, name=f"head{i}")(x) for i, x in enumerate((coarse, fine))]
+    boxes, scores = SelectBoxes(19, name="select_boxes")(DecodeBoxes(name="decode_boxes")(heads))
+    return keras.Model(pixels, {"boxes": boxes, "box_scores": scores}, name="tiny_detector")
+
+
+def tiny_photo_model(cell="lstm", seed=0, train_on=None, **settings):
+    """A whole PhotoModel; with `train_on` (features (N,F), token_ids (N,T)) the captioner learns those sentences."""
+    keras.utils.set_random_seed(seed)
+    backbone, detector = tiny_backbone(), tiny_detector()
+    captioner = build_captioner(FEATURES, len(WORDS), cell=cell, units=24, word_dim=12, max_words=10)
+    region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
+    alignment = build_alignment(FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, max_words=12)
+    settings = {"beam": 3, "captions": 3, "max_length": 10, "beta": 0.5, **settings}
+    return PhotoModel(
+        backbone,
+        detector,
+        captioner=Part(captioner, VOCABULARY, {"cell": cell}),
+        region_captioner=Part(region_captioner, VOCABULARY),
+        alignment=Part(alignment, VOCABULARY),
+        **settings,
+    )
+
+
+def random_sentences(number, length, rng):
+    """`number` sentences of 3 to `length` - 1 words, padded with 0."""
+    ids = np.zeros((number, length), np.int32)
+    for row in ids:
+        words = rng.integers(3, length)
+        row[:words] = rng.integers(1, len(WORDS) + 1, words)
+    return ids
