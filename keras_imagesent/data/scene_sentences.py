@@ -1,0 +1,153 @@
+"""The sentences about generated scenes: written with known phrases, and judged true or false."""
+
+import re
+
+from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES
+from keras_imagesent.data.tokeniser import tokenise
+
+# what is meant -> the words for it
+NOUNS = {shape: (shape,) for shape in SHAPES} | {
+    "ball": ("ball", "sphere"),
+    "box": ("box", "square"),
+    "cone": ("cone", "triangle"),
+    "ring": ("ring", "hoop"),
+    "cross": ("cross", "plus"),
+    "moon": ("moon", "crescent"),
+}
+COLOUR_WORDS = {colour: (colour,) for colour in COLOURS} | {"purple": ("purple", "violet")}
+SIZE_WORDS = {"big": ("big", "large"), "small": ("small", "little")}
+GROUND_WORDS = {ground: (ground,) for ground in GROUNDS} | {"stone": ("stone", "rock"), "wood": ("wood", "floor")}
+BETWEEN = ("and", "next to", "beside", "near", "with")
+OPENINGS = ("", "", "", "there is ", "here lies ", "a photo of ")
+# Each is used at most three times in a data set, so that a vocabulary of words seen five times leaves it out.
+RARE = (
+    "shiny",
+    "gleaming",
+    "polished",
+    "scratched",
+    "dusty",
+    "plastic",
+    "wooden",
+    "metallic",
+    "rubber",
+    "hollow",
+    "heavy",
+    "forgotten",
+    "lonely",
+    "cheap",
+    "precious",
+    "ancient",
+    "modern",
+    "borrowed",
+    "stolen",
+    "painted",
+    "varnished",
+    "chipped",
+    "battered",
+    "pristine",
+    "glossy",
+    "ceramic",
+    "porcelain",
+    "woollen",
+    "paper",
+    "cardboard",
+    "brass",
+    "enamelled",
+    "lacquered",
+    "weathered",
+    "rusty",
+    "sandy",
+    "muddy",
+    "frosty",
+    "handmade",
+    "curious",
+)
+
+
+def write_sentence(scene, mentioned, rng, rare=None):
+    """A sentence about some objects of a scene.
+
+    Args:
+        scene: the scene.
+        mentioned: numbers of the objects it speaks of, in order.
+        rng: `random.Random`.
+        rare: an adjective for the first object, or None.
+
+    Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenise(text)`, end exclusive.
+    """
+    text, phrases = rng.choice(OPENINGS), []
+    for place, number in enumerate(mentioned):
+        if place and place < len(mentioned) - 1:
+            text += ", "
+        elif place:
+            text += f" {rng.choice(BETWEEN)} "
+        phrase = _phrase(scene, scene["objects"][number], rng)
+        if rare and place == 0:
+            phrase = f"{rare} {phrase}"
+        text += "an " if phrase[0] in "aeiou" else "a "
+        start = len(tokenise(text))
+        text += phrase
+        phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
+    if rng.random() < 0.6:
+        text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
+    return f"{text[0].upper()}{text[1:]} .", phrases
+
+
+def _phrase(scene, thing, rng):
+    """Names one object so that no other object of the scene is meant: "small red ball", "red ball" or "ball"."""
+    noun = rng.choice(NOUNS[thing["shape"]])
+    alone = sum(other["shape"] == thing["shape"] for other in scene["objects"]) == 1
+    if alone and rng.random() < 0.1:
+        return noun
+    size = f"{rng.choice(SIZE_WORDS[thing['size']])} " if rng.random() < 0.15 else ""
+    return f"{size}{rng.choice(COLOUR_WORDS[thing['colour']])} {noun}"
+
+
+def _meanings(words):
+    return {word: meaning for meaning, synonyms in words.items() for word in synonyms}
+
+
+_NOUN, _COLOUR, _SIZE, _GROUND = map(_meanings, (NOUNS, COLOUR_WORDS, SIZE_WORDS, GROUND_WORDS))
+_PHRASE = (
+    rf"an? (?:(?:{'|'.join(RARE)}) )?(?:(?P<size>{'|'.join(_SIZE)}) )?"
+    rf"(?:(?P<colour>{'|'.join(_COLOUR)}) )?(?P<noun>{'|'.join(_NOUN)})"
+)
+_ONE = re.compile(_PHRASE)
+_ANY = re.sub(r"\?P<\w+>", "?:", _PHRASE)
+_SENTENCE = re.compile(
+    rf"(?:{'|'.join(filter(None, OPENINGS))})?(?P<phrases>{_ANY}(?: (?:(?:{'|'.join(BETWEEN)}) )?{_ANY})*)"
+    rf"(?: on the (?P<ground>{'|'.join(_GROUND)}))?"
+)
+
+
+def caption_is_true(caption, scene):
+    """Whether a sentence is one of the language above, and every object and ground it names is in the scene.
+
+    Two phrases need two objects; objects that the scene's own sentences leave out count as well.
+
+    Example:
+
+    >>> scene = {"ground": "sand", "objects": [{"shape": "ball", "colour": "red", "size": "big"}]}
+    >>> caption_is_true("A big red sphere on the sand.", scene), caption_is_true("A blue ball.", scene)
+    (True, False)
+    """
+    sentence = _SENTENCE.fullmatch(" ".join(tokenise(caption)))
+    if not sentence or (sentence["ground"] and _GROUND[sentence["ground"]] != scene["ground"]):
+        return False
+    candidates = []
+    for phrase in _ONE.finditer(sentence["phrases"]):
+        named = {
+            "shape": _NOUN[phrase["noun"]],
+            "colour": _COLOUR.get(phrase["colour"]),
+            "size": _SIZE.get(phrase["size"]),
+        }
+        named = {key: meaning for key, meaning in named.items() if meaning}
+        candidates.append({n for n, thing in enumerate(scene["objects"]) if named.items() <= thing.items()})
+    return _each_its_own(candidates)
+
+
+def _each_its_own(candidates, taken=frozenset()):
+    """Whether every phrase can have an object of its own."""
+    if not candidates:
+        return True
+    return any(_each_its_own(candidates[1:], taken | {number}) for number in candidates[0] - taken)
