@@ -132,11 +132,10 @@ def _decode_jpeg(image_bytes):
 def _decode_png(image_bytes):
     rgba = tf.cast(tf.io.decode_png(image_bytes, channels=4), tf.int32)
     colour, alpha = rgba[..., :3], rgba[..., 3:]
-    # TensorFlow leaves gray of 1, 2 or 4 bits unscaled: 255, 85 or 17 levels a step
+    # gray of 1, 2 or 4 bits is either clear or not, and TensorFlow's full alpha is then 1, 3 or 15
     head = _head(image_bytes, 32)
-    bits, is_gray = _number(head, 24, 1), _number(head, 25, 1) == 0
-    step = 255 // (tf.bitwise.left_shift(_ONE, tf.minimum(bits, 8)) - 1)
-    colour = colour * tf.cast(tf.where(is_gray, step, _ONE), tf.int32)
+    few_bits = (_number(head, 25, 1) == 0) & (_number(head, 24, 1) < 8)
+    alpha = tf.where(few_bits & (alpha > 0), 255, alpha)
     return tf.cast((colour * alpha + 255 * (255 - alpha) + 127) // 255, tf.uint8)
 
 
