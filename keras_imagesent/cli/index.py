@@ -1,0 +1,166 @@
+"""Store the regions of photos, and sentences, so that `imagesent search` finds them.
+
+Photos are added to what the index holds already; a photo of the same name replaces the old one. The index keeps a copy
+of the alignment model that made it.
+
+  imagesent index photos/                                   (into the folder ./index)
+  imagesent index --prepared prepared --split dev --photos images --index dev
+  imagesent index photos/new.jpg --sentences sentences.txt
+  imagesent index --remove old.jpg
+  imagesent index photos/ --qdrant http://localhost:6333
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+
+PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+PHOTOS_AT_ONCE = 8
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("photo", nargs="*", type=Path, help="photos, or folders of photos")
+    add("--index", type=Path, default=Path("index"), metavar="FOLDER", help="the index to make or to change (index)")
+    add("--prepared", type=Path, metavar="FOLDER", help="add the photos and sentences of a prepared folder")
+    add("--split", help="of the prepared folder")
+    add("--photos", type=Path, metavar="FOLDER", help="where the prepared folder's photos are, to show them")
+    add("--sentences", type=Path, metavar="FILE", help="add sentences, one a line, that photos can find")
+    add("--remove", nargs="+", default=[], metavar="NAME", help="remove photos and their sentences")
+    add("--alignment", type=Path, metavar="RUN", help="alignment run for a new index (the shipped one)")
+    add("--backbone", type=Path, metavar="FILE", help="backbone for photos (the shipped one)")
+    add("--detector", type=Path, metavar="FILE", help="detector for photos (the shipped one)")
+    add("--dtype", choices=("float32", "float16"), default="float32", help="float16: half the space, slower (float32)")
+    add("--qdrant", metavar="ADDRESS", help="keep a new index's vectors in Qdrant at this address")
+
+
+def run(args):
+    if args.prepared and not args.split:
+        raise InputError("--prepared also needs --split, such as --split dev")
+    if not (args.photo or args.prepared or args.sentences or args.remove):
+        raise InputError("nothing to do: give photos, --prepared, --sentences or --remove")
+    photos = list_photos(args.photo)
+    if args.sentences and not args.sentences.is_file():
+        raise InputError(f"{args.sentences}: no such file (--sentences)")
+    if args.remove and not (args.index / "collection.json").exists():
+        raise InputError(f"{args.index} is not an index: there is nothing to remove")
+    collection, part = open_index(args)
+    if args.remove:
+        print(f"removed {collection.remove(args.remove)} of {len(args.remove)} photos")
+    broken = 0
+    if args.prepared:
+        add_prepared(collection, part, args.prepared, args.split, args.photos)
+    if photos:
+        broken = add_photos(collection, photos, args)
+    if args.sentences:
+        lines = [line.strip() for line in args.sentences.read_text("utf-8").splitlines()]
+        add_sentences(collection, part, [line for line in lines if line])
+    print(f"{args.index}: {len(collection.photos)} photos, {len(collection.sentences)} sentences")
+    return 1 if broken else 0
+
+
+def open_index(args):
+    """The collection and the alignment model that made it; a new one takes a copy of the model named."""
+    from keras_imagesent.search.collection import Collection
+    from keras_imagesent.serving.photo_model import load_part
+
+    model_folder = args.index / "alignment"
+    if (args.index / "collection.json").exists():
+        if args.alignment or args.qdrant:
+            raise InputError(f"{args.index} has its model and its store already: make a new index for others")
+        return Collection(args.index), load_part(model_folder, "alignment")
+    part = load_part(args.alignment, "alignment")
+    source = Path(args.alignment) if args.alignment else shipped_alignment()
+    source = source if source.is_dir() else source.parent
+    model_folder.mkdir(parents=True, exist_ok=True)
+    for name in ("model.keras", "vocabulary.json", "settings.json"):
+        if (source / name).exists():
+            shutil.copyfile(source / name, model_folder / name)
+    dim = part.model.get_layer("region_encoder").output_shape[-1]
+    return Collection(args.index, dim=dim, dtype=args.dtype, qdrant=args.qdrant), part
+
+
+def shipped_alignment():
+    from keras_imagesent.shipped import shipped
+
+    return shipped("alignment")
+
+
+def list_photos(paths):
+    """The photos among files and folders, each once."""
+    found = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if p.suffix.lower() in PHOTO_ENDINGS)
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise InputError(f"{path}: no such photo or folder")
+    if paths and not found:
+        raise InputError(f"no photos in {', '.join(map(str, paths))} ({', '.join(PHOTO_ENDINGS)})")
+    return list(dict.fromkeys(found))
+
+
+def add_photos(collection, photos, args):
+    """Extracts and adds photos; returns how many could not be read."""
+    import tensorflow as tf
+    from tqdm import tqdm
+
+    from keras_imagesent.serving.photo_model import load_photo_model
+
+    model = load_photo_model(
+        args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
+    )
+    broken, groups, boxes, paths = 0, [], [], []
+    for first in tqdm(range(0, len(photos), PHOTOS_AT_ONCE), desc="photos", disable=None):
+        batch = photos[first : first + PHOTOS_AT_ONCE]
+        found = model.embed_image(tf.constant([path.read_bytes() for path in batch]))
+        rows = zip(batch, *(found[n].numpy() for n in ("regions", "boxes", "region_mask", "status")), strict=True)
+        for path, regions, box, mask, status in rows:
+            if status != b"ok":
+                print(f"imagesent: {path}: {status.decode()}", file=sys.stderr)
+                broken += 1
+                continue
+            groups.append(regions[mask])
+            boxes.append(box[mask])
+            paths.append(str(path.resolve()))
+    collection.photos.add([Path(path).name for path in paths], groups, boxes, paths)
+    return broken
+
+
+def add_prepared(collection, part, folder, split, photos_folder):
+    """Adds a prepared split: its region vectors and its sentences."""
+    from keras_imagesent.alignment.encode import encode_photos
+    from keras_imagesent.data.shards import Prepared
+
+    photos = Prepared.open(folder).load(split)
+    regions = encode_photos(part.model, photos.region_features)
+    present = photos.region_mask
+    paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
+    collection.photos.add(
+        photos.filenames,
+        [r[m] for r, m in zip(regions, present, strict=True)],
+        [b[m] for b, m in zip(photos.boxes, present, strict=True)],
+        paths,
+    )
+    sentences = [text for captions in photos.captions for text in captions]
+    names = [name for name, captions in zip(photos.filenames, photos.captions, strict=True) for _ in captions]
+    add_sentences(collection, part, sentences, names)
+
+
+def add_sentences(collection, part, sentences, filenames=None):
+    """Adds sentences; one without a known word cannot be found and is named."""
+    from keras_imagesent.alignment.encode import encode_sentences
+
+    filenames = filenames or [""] * len(sentences)
+    ids = [part.vocabulary.encode(sentence) for sentence in sentences]
+    for sentence, known in zip(sentences, ids, strict=True):
+        if not known:
+            print(f"imagesent: no word of {sentence!r} is in the vocabulary: left out", file=sys.stderr)
+    rows = [i for i, known in enumerate(ids) if known]
+    if rows:
+        words = encode_sentences(part.model, [ids[i] for i in rows])
+        vectors = [words.of(row) for row in range(len(rows))]
+        collection.add_sentences([sentences[i] for i in rows], vectors, [filenames[i] for i in rows])

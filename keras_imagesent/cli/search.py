@@ -1,0 +1,102 @@
+"""Find photos and regions by words, or sentences by a photo, in an index that `imagesent index` made.
+
+Scores are exact: the sum over the words of the best region's dot product (Eq. 8).
+
+  imagesent search "red bus"                        (photos, in the folder ./index)
+  imagesent search "red bus" --regions --page found.html
+  imagesent search --photo dog.jpg --top 5 --json   (sentences for a photo)
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("snippet", nargs="?", help="a word, a phrase or a sentence")
+    add("--index", type=Path, default=Path("index"), metavar="FOLDER", help="what `imagesent index` made (index)")
+    add("--regions", action="store_true", help="single regions that the whole snippet describes")
+    add("--photo", type=Path, metavar="FILE", help="find sentences for this photo")
+    add("--top", type=int, default=10, metavar="N", help="how many (10)")
+    add("--json", action="store_true", help="print JSON")
+    add("--page", type=Path, metavar="FILE", help="also write a page of what was found (.html)")
+    add("--backbone", type=Path, metavar="FILE", help="backbone for --photo (the shipped one)")
+    add("--detector", type=Path, metavar="FILE", help="detector for --photo (the shipped one)")
+
+
+def run(args):
+    if bool(args.snippet) == bool(args.photo):
+        raise InputError('say what to search for: words ("red bus") or --photo FILE, one of the two')
+    if args.photo and not args.photo.is_file():
+        raise InputError(f"{args.photo}: no such photo")
+    if args.top < 1:
+        raise InputError(f"--top {args.top}: at least 1")
+    if not (args.index / "collection.json").exists():
+        raise InputError(f"{args.index} is not an index: make one with `imagesent index PHOTOS --index {args.index}`")
+    from keras_imagesent.search.collection import Collection
+
+    collection = Collection(args.index)
+    words = None
+    if args.photo:
+        query, hits = args.photo.name, collection.search_sentences(embed_photo(args), args.top)
+    else:
+        query = args.snippet
+        words, vectors = embed_snippet(args)
+        hits = (collection.search_regions if args.regions else collection.search_photos)(vectors, args.top)
+    if args.page:
+        from keras_imagesent.report.search_page import write_search_page
+
+        write_search_page(args.page, query, hits, words)
+    if args.json:
+        found = [dataclasses.asdict(hit) for hit in hits]
+        print(json.dumps({"query": query, "words": words, "hits": found}, ensure_ascii=False, indent=1))
+        return
+    for hit in hits:
+        print(f"{hit.score:9.3f}  {line(hit, words)}")
+    if not hits:
+        print("nothing found: the index holds nothing of the kind")
+
+
+def line(hit, words):
+    """A hit in one line of text."""
+    if hasattr(hit, "sentence"):
+        return f"{hit.sentence}  ({hit.filename})" if hit.filename else hit.sentence
+    if hasattr(hit, "word_scores"):
+        found = ", ".join(
+            f"{word} in region {region} ({score:.2f})"
+            for word, region, score in zip(words, hit.regions, hit.word_scores, strict=True)
+        )
+        return f"{hit.filename}  {found}"
+    return f"{hit.filename}  region {hit.region}  box {' '.join(f'{c:.3f}' for c in hit.box)}"
+
+
+def embed_snippet(args):
+    """The snippet's known words and their vectors (T, D)."""
+    from keras_imagesent.alignment.encode import encode_sentences
+    from keras_imagesent.serving.photo_model import load_part
+
+    part = load_part(args.index / "alignment", "alignment")
+    known = [(word, word_id) for word, word_id in part.vocabulary.positions(args.snippet) if word_id > 0]
+    if not known:
+        raise InputError(f"no word of {args.snippet!r} is in the model's vocabulary: try plainer words")
+    vectors = encode_sentences(part.model, [[word_id for _, word_id in known]]).of(0)
+    return [word for word, _ in known][: len(vectors)], vectors
+
+
+def embed_photo(args):
+    """The photo's region vectors (R, D)."""
+    import tensorflow as tf
+
+    from keras_imagesent.serving.photo_model import load_photo_model
+
+    model = load_photo_model(
+        args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
+    )
+    found = model.embed_image(tf.constant([args.photo.read_bytes()]))
+    status = found["status"].numpy()[0]
+    if status != b"ok":
+        raise InputError(f"{args.photo}: {status.decode()}")
+    return found["regions"].numpy()[0][found["region_mask"].numpy()[0]]

@@ -1,0 +1,262 @@
+"""The report's folder: static pages with their data as scripts, so that they work from a file."""
+
+import json
+import os
+import shutil
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from keras_imagesent.report.curves import draw_curves
+
+PHOTOS_IN_A_FILE = 20
+SHARED = {"live": ("style.css", "overlay.js"), "static": ("report.css", "listing.js", "photos.js", "galleries.js")}
+
+
+def write_report(out, title, photos, thumbnails, alignment=None, captions=None, tables=(), logs=None, magnitudes=None):
+    """Writes index.html, photos.html, and where there is data for them galleries.html and magnitudes.html.
+
+    Args:
+        out: the folder; files in it are replaced.
+        title: such as "dev, 1,000 photos".
+        photos: `Prepared.load(split)`.
+        thumbnails: file names in `out/thumbs`, one a photo.
+        alignment: from `align_split`.
+        captions: from `caption_split`.
+        tables: dicts as `imagesent evaluate --out` writes them.
+        logs: name of a run -> `read_log(run)`.
+        magnitudes: from `measure_magnitudes`.
+
+    Example:
+
+    >>> write_report("report", "dev", prepared.load("dev"), thumbnails, alignment=align_split(...))
+    """
+    out = Path(out)
+    (out / "data").mkdir(parents=True, exist_ok=True)
+    for folder, names in SHARED.items():
+        for name in names:
+            shutil.copyfile(files("keras_imagesent.report") / folder / name, out / name)
+    pages = {"index.html": "Overview", "photos.html": "Photos"}
+    if alignment:
+        pages["galleries.html"] = "Galleries"
+    if magnitudes:
+        pages["magnitudes.html"] = "Magnitudes"
+    _write_data(out, photos, thumbnails, alignment, captions)
+
+    def page(name, body, scripts=()):
+        _write(out / name, _page(title, pages, name, body, scripts))
+
+    page("index.html", _overview(pages, tables, logs or {}))
+    page("photos.html", _photos(alignment), ["data/summary.js", "listing.js", "photos.js"])
+    if alignment:
+        page("galleries.html", GALLERIES, ["data/summary.js", "data/sentences.js", "listing.js", "galleries.js"])
+    if magnitudes:
+        page("magnitudes.html", _magnitudes(magnitudes))
+    for name in ("galleries.html", "magnitudes.html"):  # of an earlier report into the same folder
+        if name not in pages:
+            (out / name).unlink(missing_ok=True)
+
+
+def _write_data(out, photos, thumbnails, alignment, captions):
+    summary, details = [], []
+    for k, filename in enumerate(photos.filenames):
+        aligned = alignment["photos"][k] if alignment else {}
+        sentences = aligned.get("sentences") or [{"text": text, "score": None} for text in photos.captions[k]]
+        caption = captions["photos"][k] if captions else {}
+        summary.append(
+            {
+                "number": k,
+                "filename": filename,
+                "thumb": thumbnails[k],
+                "text": " ".join([*photos.captions[k], caption.get("caption", {}).get("text", "")]),
+                "cider": caption.get("caption", {}).get("cider"),
+                **{name: aligned.get(name) for name in ("score", "rank", "best")},
+            }
+        )
+        present = int(photos.region_mask[k].sum())
+        details.append(
+            {
+                "width": int(photos.widths[k]),
+                "height": int(photos.heights[k]),
+                "boxes": [[round(float(c), 4) for c in box] for box in photos.boxes[k][:present]],
+                "sentences": sentences,
+                **{name: caption.get(name) for name in ("caption", "neighbour", "regions")},
+            }
+        )
+    about = {"photosInAFile": PHOTOS_IN_A_FILE, "alignment": bool(alignment), "captions": bool(captions)}
+    script = f"const REPORT = {_json(about)};\nconst SUMMARY = {_json(summary)};\n"
+    _write(out / "data" / "summary.js", script)
+    for first in range(0, len(details), PHOTOS_IN_A_FILE):
+        number = first // PHOTOS_IN_A_FILE
+        part = _json(details[first : first + PHOTOS_IN_A_FILE])
+        _write(out / "data" / f"photos-{number:04d}.js", f"PHOTOS[{number}] = {part};\n")
+    if alignment:
+        _write(out / "data" / "sentences.js", f"const SENTENCES = {_json(alignment['sentences'])};\n")
+
+
+def _overview(pages, tables, logs):
+    parts = []
+    if tables:
+        parts.append("<h2>Tables</h2>" + "".join(map(table_html, tables)))
+    for run, log in logs.items():
+        parts.append(
+            f'<section class="card"><h2>Training: {escape(run)}</h2>{draw_curves(log)}{_log_table(log)}</section>'
+        )
+    links = "".join(
+        f'<li><a href="{name}">{label}</a>: {ABOUT[name]}</li>' for name, label in pages.items() if name in ABOUT
+    )
+    return f'<section class="card"><h2>To look at</h2><ul>{links}</ul></section>{"".join(parts)}'
+
+
+def table_html(table):
+    """One table of `imagesent evaluate` with what made it."""
+    columns, rows = table["columns"], table["rows"]
+    head = "".join(f'<th scope="col"{_right(_is_number(rows, i))}>{escape(str(c))}</th>' for i, c in enumerate(columns))
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_right(_is_number(rows, i))}>{_cell(value)}</td>" for i, value in enumerate(row))
+        + "</tr>"
+        for row in rows
+    )
+    note = f"<p class='soft'>{escape(table['note'])}</p>" if table.get("note") else ""
+    made = ", ".join(f"{name} {table[name]}" for name in ("split", "seed") if table.get(name) not in (None, ""))
+    command = f"<pre>{escape(table['command'])}</pre>" if table.get("command") else ""
+    return (
+        f'<section class="card"><div class="scroll"><table><caption>{escape(table["title"])}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+        f"<p class='soft'>{escape(made)}</p>{command}</section>"
+    )
+
+
+def _log_table(log):
+    """The numbers behind the curves, for those who cannot see them."""
+    epochs = max((len(values) for values in log.values()), default=0)
+    rows = [[values[epoch] if epoch < len(values) else None for values in log.values()] for epoch in range(epochs)]
+    head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in log)
+    body = "".join("<tr>" + "".join(f'<td class="number">{_cell(v)}</td>' for v in row) + "</tr>" for row in rows)
+    return (
+        f"<details><summary>The same as numbers</summary><div class='scroll'><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _photos(alignment):
+    tools = ""
+    if alignment:
+        tools = (
+            '<label class="check"><input type="checkbox" id="mrf" checked> phrases (after the MRF)</label>'
+            '<label>Fade words that score low<input type="range" id="fade" min="0" max="100" value="25"></label>'
+        )
+    return f'<section id="photos" aria-label="Photos">{_tools("Find in file names and sentences", tools)}</section>'
+
+
+def _magnitudes(magnitudes):
+    def words(title, rows):
+        longest = max((row["magnitude"] for row in rows), default=1) or 1
+        lines = "".join(
+            f'<tr><td>{escape(row["word"])}</td><td class="number">{row["magnitude"]:.2f}</td>'
+            '<td style="width:45%"><span class="bar" '
+            f'style="width:{100 * row["magnitude"] / longest:.0f}%"></span></td></tr>'
+            for row in rows
+        )
+        return (
+            f'<section class="card"><table><caption>{title}</caption><thead><tr><th scope="col">Word</th>'
+            '<th scope="col" class="number">mean |s<sub>t</sub>|</th><th></th></tr></thead>'
+            f"<tbody>{lines}</tbody></table></section>"
+        )
+
+    crops = "".join(
+        f'<figure><img src="{escape(row["crop"])}" loading="lazy" alt="Region of {escape(row["filename"])}">'
+        f"<figcaption>|v| {row['magnitude']:.2f}<br>{escape(row['filename'])}</figcaption></figure>"
+        for row in magnitudes["regions"]
+    )
+    largest = words("The words that matter most to the score", magnitudes["largest"])
+    smallest = words("The words that matter least", magnitudes["smallest"])
+    return (
+        f'<div class="two">{largest}{smallest}</div>'
+        f'<section class="card"><h2>The most salient regions</h2><div class="gallery">{crops}</div></section>'
+    )
+
+
+def _tools(placeholder, more=""):
+    return (
+        f'<div class="tools"><label class="grow">{placeholder}<input type="search"></label>'
+        f"<label>Order<select></select></label>{more}</div>"
+        '<p class="count soft" role="status"></p><div class="list"></div><nav class="pager" aria-label="Pages"></nav>'
+    )
+
+
+def _page(title, pages, current, body, scripts):
+    links = "".join(
+        f'<a href="{name}"{" aria-current=" + chr(34) + "page" + chr(34) if name == current else ""}>{label}</a>'
+        for name, label in pages.items()
+    )
+    included = "".join(f'<script src="{name}"></script>\n' for name in ["overlay.js", *scripts])
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(pages[current])}: {escape(title)}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="style.css">
+<link rel="stylesheet" href="report.css">
+</head>
+<body>
+<header class="top">
+<h1>{escape(title)}</h1>
+<nav aria-label="Report">{links}</nav>
+<button id="theme" type="button" aria-label="Switch between light and dark">◐</button>
+</header>
+<main>
+{body}
+</main>
+{included}<script>themeButton(document.getElementById("theme"));</script>
+</body>
+</html>
+"""
+
+
+def _cell(value):
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1 else f"{value:.1f}" if abs(value) < 1e4 else f"{value:.0f}"
+    return escape(str(value))
+
+
+def _is_number(rows, column):
+    return any(isinstance(row[column], (int, float)) for row in rows if column < len(row))
+
+
+def _right(number):
+    return ' class="number"' if number else ""
+
+
+def _json(value):
+    """JSON that may stand inside a script."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _write(path, text):
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+ABOUT = {
+    "photos.html": "every photo with its sentences on its regions, its captions and its regions' captions",
+    "galleries.html": "each photo's best sentences, each sentence's best photos",
+    "magnitudes.html": "words and regions that matter most and least to the score",
+}
+GALLERIES = f"""<div role="tablist" aria-label="Direction">
+<button role="tab" type="button" aria-selected="true" aria-controls="photo-gallery">Photo → sentences</button>
+<button role="tab" type="button" aria-selected="false" aria-controls="sentence-gallery" tabindex="-1"
+>Sentence → photos</button>
+</div>
+<section id="photo-gallery" role="tabpanel" aria-label="Photo to sentences">
+{_tools("Find in file names and sentences")}
+</section>
+<section id="sentence-gallery" role="tabpanel" class="hidden" aria-label="Sentence to photos">
+{_tools("Find in sentences")}
+</section>"""
