@@ -1,0 +1,221 @@
+"""The captioner: an image vector in, the words of its description out (Eqs. 13 to 15)."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from keras_imagesent.captioning.cells import CELLS, Recurrence
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class FeatureCentring(layers.Layer):
+    """`(features - mean) * scale`, with the training vectors' mean kept inside the model.
+
+    Example:
+        >>> centred = FeatureCentring(name="centring")(features)
+    """
+
+    def build(self, input_shape):
+        self.mean = self.add_weight((input_shape[-1],), "zeros", trainable=False, name="mean")
+        self.scale = self.add_weight((), "ones", trainable=False, name="scale")
+
+    def call(self, features):
+        return (features - self.mean) * self.scale
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class Captioner(keras.Model):
+    """The functional captioner with a training step that spends nothing on padding.
+
+    `fit` takes batches `{"image_features": (B, F), "token_ids": (B, T)}`, sentences padded with 0, and, if sentences are to
+    count differently, `"sentence_weights": (B,)`. Sentences are sorted by length, so that step t runs only those still going on
+    and the vocabulary logits are one product over the words there are: half the work of padded sentences.
+    """
+
+    def word_losses(self, image_features, token_ids, training=False):
+        """Cross-entropy of every target word, END included (N,), and the row of the batch it belongs to (N,)."""
+        order = tf.argsort(tf.math.count_nonzero(token_ids, axis=1), direction="DESCENDING")
+        inputs, targets, weights = inputs_and_targets(tf.gather(token_ids, order), self.get_layer("output").units)
+        going_on = tf.cast(tf.reduce_sum(weights, axis=0), tf.int32)  # (T,) sentences at each step
+        places = tf.where(tf.transpose(weights) > 0)  # (N, 2) step, sentence
+
+        def pack(values):  # (B, T) -> (N,), step after step
+            return tf.gather_nd(tf.transpose(values), places)
+
+        recurrence = self.get_layer("recurrence")
+        image = self.get_layer("image_encoder")(tf.gather(image_features, order), training=training)
+        z = self.get_layer("word_encoder")(pack(inputs)[None], training=training)[0]  # (N, gates * units)
+        steps = tf.split(z, going_on, num=token_ids.shape[1])
+        steps[0] = steps[0] + image
+        states, hidden = recurrence.initial_states(image), []
+        for step in steps:
+            h, states = recurrence.cell(step, [state[: tf.shape(step)[0]] for state in states])
+            hidden.append(h)
+        hidden = self.get_layer("output_dropout")(tf.concat(hidden, axis=0), training=training)
+        logits = self.get_layer("output")(hidden)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(pack(targets), logits)
+        return losses, tf.gather(order, tf.cast(places[:, 1], tf.int32))
+
+    def train_step(self, batch):
+        with tf.GradientTape() as tape:
+            losses, rows = self.word_losses(batch["image_features"], batch["token_ids"], training=True)
+            weighted = losses
+            if "sentence_weights" in batch:
+                weighted = losses * tf.gather(batch["sentence_weights"], rows)
+            # Sum over the words, mean over the sentences of the batch of all devices together.
+            sentences = tf.cast(tf.shape(batch["token_ids"])[0], tf.float32)
+            context = tf.distribute.get_replica_context()
+            if context and context.num_replicas_in_sync > 1:
+                sentences = context.all_reduce("sum", sentences)
+            loss = tf.reduce_sum(weighted) / sentences
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.word_loss.update_state(losses)
+        return {"loss": self.word_loss.result()}
+
+    @property
+    def metrics(self):
+        return [self.word_loss]
+
+    def compile(self, optimizer):
+        """Takes the optimizer alone: the loss is the cross-entropy of the next word."""
+        super().compile(optimizer, jit_compile=False)  # shapes follow the words there are, which XLA cannot have
+        self.word_loss = keras.metrics.Mean(name="loss")
+
+
+def build_captioner(
+    feature_dim,
+    vocabulary_size,
+    cell="lstm",
+    units=512,
+    word_dim=256,
+    max_words=20,
+    dropout=0.0,
+    image_dim=None,
+    activate_image=False,
+    activate_words=False,
+):
+    """Builds the captioner as a functional model.
+
+    Args:
+        feature_dim: length of an image vector (twice a region's when the whole frame is given beside it).
+        vocabulary_size: number of words V, without START and END.
+        cell: "relu" (the paper's), "lstm" or "gru".
+        units: size of the hidden state.
+        word_dim: length of the learned word vectors.
+        max_words: number of steps T; a sentence that fills them all has no END.
+        dropout: share dropped of the image vector, the word vectors and the hidden state before the output.
+        image_dim: width of a hidden ReLU layer between the image vector and b_v; None as in the paper.
+        activate_image: b_v through the ReLU too (section 3.2: "it can help").
+        activate_words: W_hx x_t through the ReLU too.
+
+    Returns:
+        A `Captioner` from `image_features (B, F)` and `token_ids (B, T)`, which begin with START, to logits (B, T, V+1),
+        where class 0 is END. Its parts are `image_encoder`, `word_encoder`, `recurrence` and `output`.
+
+    Example:
+        >>> captioner = build_captioner(feature_dim=1280, vocabulary_size=2537, cell="relu")
+        >>> logits = captioner({"image_features": features, "token_ids": inputs})
+    """
+    if cell not in CELLS:
+        raise ValueError(f"cell must be one of {', '.join(CELLS)}. Received: {cell!r}")
+    recurrence = Recurrence(cell, units, name="recurrence")
+
+    # --- the image (Eq. 13) ---
+    features = keras.Input((feature_dim,), name="image_features")
+    x = layers.Dropout(dropout, name="image_dropout")(FeatureCentring(name="centring")(features))
+    if image_dim:
+        x = layers.Dense(image_dim, "relu", name="image_hidden")(x)
+    x = layers.Dense(recurrence.input_units, "relu" if activate_image else None, use_bias=False, name="image_bias")(x)
+    image_encoder = keras.Model(features, x, name="image_encoder")
+
+    # --- the words: W_hx x_t of every step in one product ---
+    token_ids = keras.Input((None,), dtype="int32", name="token_ids")
+    x = layers.Embedding(vocabulary_size + 2, word_dim, name="word_vectors")(token_ids)
+    x = layers.Dropout(dropout, name="word_dropout")(x)
+    x = layers.Dense(recurrence.input_units, "relu" if activate_words else None, use_bias=False, name="word_input")(x)
+    word_encoder = keras.Model(token_ids, x, name="word_encoder")
+
+    # --- the recurrence and the vocabulary (Eqs. 14, 15), one product for the logits of all steps ---
+    features = keras.Input((feature_dim,), name="image_features")
+    token_ids = keras.Input((max_words,), dtype="int32", name="token_ids")
+    hidden = recurrence(word_encoder(token_ids), image_encoder(features))
+    hidden = layers.Dropout(dropout, name="output_dropout")(hidden)
+    logits = layers.Dense(vocabulary_size + 1, name="output", dtype="float32")(hidden)
+    return Captioner({"image_features": features, "token_ids": token_ids}, logits, name="captioner")
+
+
+def set_output_bias(captioner, log_frequencies):
+    """Starts the output bias at the log of each word's training frequency, so that the first loss is the unigram entropy.
+
+    The output kernel shrinks tenfold too: "with small weights", as the supplement has it.
+
+    Example:
+        >>> set_output_bias(captioner, vocabulary.log_frequencies())
+    """
+    output = captioner.get_layer("output")
+    output.kernel.assign(output.kernel * 0.1)
+    output.bias.assign(np.asarray(log_frequencies, "float32"))
+
+
+def set_feature_centring(captioner, mean, scale=1.0):
+    """Puts the training vectors' mean (F,) and one scale into the captioner.
+
+    Example:
+        >>> set_feature_centring(captioner, features.mean(axis=0), 1 / features.std())
+    """
+    centring = captioner.get_layer("image_encoder").get_layer("centring")
+    centring.mean.assign(np.asarray(mean, "float32"))
+    centring.scale.assign(scale)
+
+
+def inputs_and_targets(token_ids, start_id):
+    """Sentences (B, T) padded with 0 -> inputs that begin with START, the same sentences as targets, weights (B, T).
+
+    The first 0 of a sentence is its END and counts; the padding after it does not.
+
+    Example:
+        >>> inputs_and_targets(tf.constant([[5, 7, 0, 0]]), start_id=9)  # inputs [9, 5, 7, 0], weights [1, 1, 1, 0]
+    """
+    start = tf.fill([tf.shape(token_ids)[0], 1], tf.cast(start_id, token_ids.dtype))
+    inputs = tf.concat([start, token_ids[:, :-1]], axis=1)
+    return inputs, token_ids, tf.cast(inputs > 0, tf.float32)
+
+
+class Decoder:
+    """The captioner one word at a time, on the captioner's own layers.
+
+    Example:
+        >>> decoder = Decoder(captioner)
+        >>> token_ids, log_probs = beam_search(decoder.step, decoder.start(features), decoder.start_id, beam=3)
+    """
+
+    def __init__(self, captioner):
+        self.image_encoder = captioner.get_layer("image_encoder")
+        self.word_encoder = captioner.get_layer("word_encoder")
+        self.recurrence = captioner.get_layer("recurrence")
+        self.output = captioner.get_layer("output")
+        self.start_id = self.output.units  # V + 1
+
+    def start(self, image_features):
+        """Image vectors (B, F) -> the states before the first word: h_0 = 0 and, for the first step alone, b_v."""
+        image = self.image_encoder(image_features, training=False)
+        return [*self.recurrence.initial_states(image), image]
+
+    def step(self, token_ids, states):
+        """The words just said (B,) and the states -> logits of the next word (B, V+1) and the new states."""
+        z = self.word_encoder(token_ids[:, None], training=False)[:, 0]
+        if len(states) > self.recurrence.cell.states:  # the first step (Eq. 14)
+            *states, image = states
+            z = z + image
+        h, states = self.recurrence.cell(z, states)
+        return self.output(h), states
+
+
+def log_probs_of(captioner, image_features, token_ids):
+    """Log probability (B,) of each sentence `token_ids (B, T)`, END included, by the training model."""
+    inputs, targets, weights = inputs_and_targets(tf.convert_to_tensor(token_ids), captioner.get_layer("output").units)
+    logits = captioner({"image_features": tf.convert_to_tensor(image_features), "token_ids": inputs}, training=False)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+    return -tf.reduce_sum(losses * weights, axis=1)

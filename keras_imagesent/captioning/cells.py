@@ -1,0 +1,163 @@
+"""The three recurrent cells of the captioner; everything around them is shared.
+
+A cell takes `z`, the input of one step already projected to `input_units` numbers (`W_hx x_t + [t=1] b_v` of Eq. 14),
+and its states, and gives the new hidden state and states. Training, greedy, sampling and beam search call the same cell.
+"""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class ReluCell(keras.layers.Layer):
+    """`h[t] = relu(z[t] + W_hh h[t-1] + b_h)`: the paper's cell (Eq. 14).
+
+    Args:
+        units: size of the hidden state.
+
+    Call arguments:
+        z: (B, units) the projected input of this step.
+        states: list of one tensor (B, units).
+
+    Example:
+        >>> h, states = ReluCell(512)(z, [h])
+    """
+
+    gates, states = 1, 1
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, z_shape, states_shape=None):
+        self.kernel = self.add_weight((self.units, self.units), "orthogonal", name="kernel")
+        self.bias = self.add_weight((self.units,), "zeros", name="bias")
+
+    def call(self, z, states):
+        h = ops.relu(z + ops.matmul(states[0], self.kernel) + self.bias)
+        return h, [h]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class LSTMCell(keras.layers.Layer):
+    """Long short-term memory on projected inputs; the forget gate starts open (bias 1).
+
+    Args:
+        units: size of the hidden state.
+
+    Call arguments:
+        z: (B, 4 units) the projected input: input, forget and output gate, then candidate.
+        states: list of two tensors (B, units): hidden state and memory.
+    """
+
+    gates, states = 4, 2
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, z_shape, states_shape=None):
+        units = self.units
+        self.kernel = self.add_weight((units, 4 * units), "orthogonal", name="kernel")
+        self.bias = self.add_weight((4 * units,), "zeros", name="bias")
+        self.bias.assign(ops.concatenate([ops.zeros(units), ops.ones(units), ops.zeros(2 * units)]))
+
+    def call(self, z, states):
+        h, memory = states
+        total = z + ops.matmul(h, self.kernel) + self.bias
+        open_in, keep, open_out = ops.split(ops.sigmoid(total[:, : 3 * self.units]), 3, axis=-1)
+        memory = keep * memory + open_in * ops.tanh(total[:, 3 * self.units :])
+        h = open_out * ops.tanh(memory)
+        return h, [h, memory]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class GRUCell(keras.layers.Layer):
+    """Gated recurrent unit, reset after the product, so that a step is one matrix product.
+
+    Args:
+        units: size of the hidden state.
+
+    Call arguments:
+        z: (B, 3 units) the projected input: update and reset gate, then candidate.
+        states: list of one tensor (B, units).
+    """
+
+    gates, states = 3, 1
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, z_shape, states_shape=None):
+        self.kernel = self.add_weight((self.units, 3 * self.units), "orthogonal", name="kernel")
+        self.bias = self.add_weight((3 * self.units,), "zeros", name="bias")
+
+    def call(self, z, states):
+        (h,) = states
+        product = ops.matmul(h, self.kernel) + self.bias
+        gates = ops.sigmoid(z[:, : 2 * self.units] + product[:, : 2 * self.units])
+        update, reset = ops.split(gates, 2, axis=-1)
+        candidate = ops.tanh(z[:, 2 * self.units :] + reset * product[:, 2 * self.units :])
+        h = update * h + (1 - update) * candidate
+        return h, [h]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+CELLS = {"relu": ReluCell, "lstm": LSTMCell, "gru": GRUCell}
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class Recurrence(keras.layers.Layer):
+    """Runs a cell over all steps of a sentence; the image enters at the first one only (Eq. 14).
+
+    The loop is unrolled over a fixed number of steps: XLA, ONNX and LiteRT all like it better than a rolled one.
+
+    Args:
+        cell: "relu", "lstm" or "gru".
+        units: size of the hidden state.
+
+    Call arguments:
+        z: (B, T, gates * units) the projected words, T fixed.
+        image: (B, gates * units) b_v.
+
+    Returns:
+        (B, T, units) the hidden states.
+    """
+
+    def __init__(self, cell, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.cell = CELLS[cell](units, name=cell)
+
+    @property
+    def input_units(self):
+        return self.cell.gates * self.units
+
+    def build(self, z_shape, image_shape=None):
+        self.cell.build((z_shape[0], z_shape[2]))
+
+    def initial_states(self, like):
+        """h_0 = 0 for every row of `like` (B, gates * units)."""
+        zeros = ops.zeros_like(like[:, : self.units])
+        return [zeros] * self.cell.states
+
+    def call(self, z, image):
+        steps = ops.unstack(z, axis=1)
+        steps[0] = steps[0] + image
+        states, hidden = self.initial_states(image), []
+        for step in steps:
+            h, states = self.cell(step, states)
+            hidden.append(h)
+        return ops.stack(hidden, axis=1)
+
+    def get_config(self):
+        return {**super().get_config(), "cell": self.cell.name, "units": self.units}
