@@ -40,7 +40,7 @@ def fit_run(
         model: a compiled Keras model. Its dropout seeds are variables, so a continued run drops the same units.
         batches: function `(epoch, start_step) -> tf.data.Dataset` of the epoch's batches from `start_step` on; it must
             give the same batches whenever it is called with the same numbers.
-        steps_per_epoch: the number of batches of a whole epoch.
+        steps_per_epoch: the number of batches of a whole epoch, or a function `epoch -> number` where it varies.
         validate: function `(model) -> dict` of floats, called after every epoch.
         folder: the run folder. It gets `model.keras` (the best epoch), `best/` (the `keep` best and `scores.json`),
             `log.csv`, `tensorboard/`, `settings.json` and `state/`.
@@ -82,12 +82,13 @@ def fit_run(
     writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
     while progress["epoch"] < epochs and not _out_of_patience(progress, patience):
         epoch, started = progress["epoch"], time.perf_counter()
-        steps = _Steps(progress, state_file, steps_per_epoch, epochs, save_minutes, progress_bar)
+        number = steps_per_epoch(epoch) if callable(steps_per_epoch) else steps_per_epoch
+        steps = _Steps(progress, state_file, number, epochs, save_minutes, progress_bar)
         # With the number of steps given, fit never asks for a batch too many. If it did, that step's weight decay and
         # dropout seeds would still run, since they need no data.
         history = model.fit(
             batches(epoch, progress["step"]),
-            steps_per_epoch=steps_per_epoch - progress["step"],
+            steps_per_epoch=number - progress["step"],
             epochs=epoch + 1,
             initial_epoch=epoch,
             callbacks=[steps],

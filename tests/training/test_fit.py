@@ -105,7 +105,7 @@ def test_saved_models_carry_no_optimizer(tmp_path):
 
 def test_stops_at_nan_with_advice(tmp_path):
     model = small_model()
-    model.layers[0].kernel.assign(np.full((4, 8), np.nan))
+    model.layers[-1].kernel.assign(np.full((8, 1), np.nan))
     with pytest.raises(InputError, match=r"loss became nan at epoch 1, step 1.*smaller learning rate"):
         run(tmp_path, model)
 

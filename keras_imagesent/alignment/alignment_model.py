@@ -1,0 +1,116 @@
+"""The alignment model: both encoders, the score and the loss, trained with `model.fit`."""
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_imagesent.alignment.max_sim import MaxSim
+from keras_imagesent.alignment.ranking_loss import RankingLoss
+from keras_imagesent.alignment.region_encoder import build_region_encoder
+from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
+from keras_imagesent.errors import InputError
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class Alignment(keras.Model):
+    """A functional model whose training loss is the mean of its output `losses`.
+
+    Every replica computes the loss of the global batch, so each stands for its share of it. (`add_loss` would count
+    some losses twice under a strategy.)
+    """
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return tf.reduce_mean(y_pred["losses"]) / tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def build_alignment(
+    feature_dim,
+    vocabulary_size,
+    dim=1000,
+    units=512,
+    word_dim=300,
+    score="max_sim",
+    regions="all",
+    negatives="sum",
+    margin=1.0,
+    similarity="dot",
+    temperature=0.1,
+    dropout=0.5,
+    word_vectors=None,
+    train_words=True,
+    max_words=20,
+    number_of_regions=20,
+):
+    """The alignment model of section 3.1, ready for `compile` and `fit`.
+
+    Inputs: `region_features (B,R,F)`, `region_mask (B,R)`, `token_ids (B,T)`, `photo_ids (B,)`, the batches of
+    `keras_imagesent.data.batches.pair_batches`. Outputs: `scores (B,B)` and `losses (B,)`. The encoders alone are
+    `model.get_layer("region_encoder")` and `model.get_layer("sentence_encoder")`.
+
+    Args:
+        feature_dim: F, the length of a region's CNN vector.
+        vocabulary_size: V, the number of words.
+        dim: D, the size of the common space (h in the paper: 1000 to 1600).
+        units: size of the recurrent states.
+        word_dim: length of a word vector.
+        score: "max_sim" (Eq. 8) or "defrag" (Eq. 7).
+        regions: "all", or "whole-frame" for the ablation.
+        negatives: "sum" (the paper) or "hardest".
+        margin: the loss's margin.
+        similarity: "dot" (the paper) or "cosine" with `temperature`.
+        dropout: share of elements dropped, everywhere but in the recurrence.
+        word_vectors: `(V, word_dim)` to start from, or None.
+        train_words: whether word vectors are trained.
+        max_words: T, the fixed number of words.
+        number_of_regions: R.
+
+    Example:
+        model = build_alignment(feature_dim=1280, vocabulary_size=2537)
+        model.compile(optimizer=build_optimizer("adam", 7e-4))
+        model.fit(pair_batches(prepared, "train"))
+    """
+    if regions not in ("all", "whole-frame"):
+        raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
+    if similarity not in ("dot", "cosine"):
+        raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity)
+    sentence_encoder = build_sentence_encoder(
+        vocabulary_size, word_dim, units, dim, dropout, similarity, temperature, word_vectors, train_words, max_words
+    )
+    inputs = {
+        "region_features": keras.Input((number_of_regions, feature_dim), name="region_features"),
+        "region_mask": keras.Input((number_of_regions,), dtype="bool", name="region_mask"),
+        "token_ids": keras.Input((max_words,), dtype="int32", name="token_ids"),
+        "photo_ids": keras.Input((), dtype="int64", name="photo_ids"),
+    }
+    features = inputs["region_features"] if regions == "all" else inputs["region_features"][:, :1]
+    region_vectors = region_encoder({"region_features": features})
+    word_vectors = sentence_encoder({"token_ids": inputs["token_ids"]})
+    scores = MaxSim(score, whole_frame=regions == "whole-frame", name="scores")(
+        region_vectors, word_vectors, inputs["region_mask"], inputs["token_ids"]
+    )
+    losses = RankingLoss(margin, negatives, name="losses")(scores, inputs["photo_ids"])
+    return Alignment(inputs, {"scores": scores, "losses": losses}, name="alignment")
+
+
+def load_alignment(path):
+    """Loads an alignment model from a run folder or a `.keras` file.
+
+    Example:
+        model = load_alignment("runs/alignment")
+        regions = model.get_layer("region_encoder")({"region_features": features})
+    """
+    path = Path(path)
+    file = path / "model.keras" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(
+            f"no alignment model at {path}: name a run folder of `imagesent train-alignment` or its .keras file"
+        )
+    try:
+        model = keras.saving.load_model(file, compile=False)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is not a model that this version reads: {str(error).splitlines()[0]}") from error
+    if not isinstance(model, Alignment):
+        raise InputError(f"{file} holds {model.name!r}, which is no alignment model")
+    return model

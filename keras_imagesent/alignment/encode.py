@@ -1,0 +1,81 @@
+"""Whole splits through the encoders: photos to region vectors, sentences to word vectors."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclass
+class Words:
+    """The word vectors of many sentences without their padding: sentence l owns `lengths[l]` consecutive rows."""
+
+    vectors: np.ndarray  # (P, D)
+    lengths: np.ndarray  # (L,)
+
+    def __len__(self):
+        return len(self.lengths)
+
+    @property
+    def starts(self):
+        """First row of each sentence."""
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(int)
+
+    def of(self, sentence):
+        """`(T, D)` of one sentence."""
+        start = self.starts[sentence]
+        return self.vectors[start : start + self.lengths[sentence]]
+
+    def part(self, first, last):
+        """Sentences first..last-1."""
+        ends = np.cumsum(self.lengths)
+        begin = ends[first - 1] if first else 0
+        return Words(self.vectors[begin : ends[last - 1]], self.lengths[first:last])
+
+
+def pad_sentences(sentences, max_words):
+    """Lists of ids -> `(L, max_words)` int32, 0 at padding; longer sentences are cut."""
+    token_ids = np.zeros((len(sentences), max_words), np.int32)
+    for row, ids in zip(token_ids, sentences, strict=True):
+        row[: min(len(ids), max_words)] = ids[:max_words]
+    return token_ids
+
+
+def encode_photos(model, region_features, batch_size=100):
+    """Region vectors `(N,R,D)` of `region_features (N,R,F)`.
+
+    Example:
+        regions = encode_photos(model, prepared.load("dev").region_features)
+    """
+    encoder = model.get_layer("region_encoder")
+    encode = _compiled(encoder)
+    parts = []
+    for start in range(0, len(region_features), batch_size):
+        part = tf.cast(region_features[start : start + batch_size], tf.float32)
+        parts.append(encode({"region_features": part}).numpy())
+    return np.concatenate(parts)
+
+
+def encode_sentences(model, sentences, batch_size=500):
+    """Word vectors of sentences given as lists of ids.
+
+    Example:
+        words = encode_sentences(model, [vocabulary.encode("a dog runs")])
+        words.of(0).shape  # (3, 1000)
+    """
+    encoder = model.get_layer("sentence_encoder")
+    encode = _compiled(encoder)
+    vectors, lengths = [], []
+    for start in range(0, len(sentences), batch_size):
+        token_ids = pad_sentences(sentences[start : start + batch_size], encoder.input_shape["token_ids"][1])
+        vectors.append(encode({"token_ids": token_ids}).numpy()[token_ids > 0])
+        lengths.append((token_ids > 0).sum(axis=1))
+    return Words(np.concatenate(vectors), np.concatenate(lengths))
+
+
+def _compiled(encoder):
+    """The encoder as one graph, traced once for each model and not again for a smaller last batch."""
+    if not hasattr(encoder, "compiled_encoder"):
+        function = tf.function(lambda inputs: encoder(inputs, training=False), reduce_retracing=True, autograph=False)
+        object.__setattr__(encoder, "compiled_encoder", function)
+    return encoder.compiled_encoder

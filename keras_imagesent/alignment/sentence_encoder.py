@@ -1,0 +1,115 @@
+"""Words in their context into the common space: a bidirectional recurrent network (Eqs. 2-6)."""
+
+import keras
+from keras import ops
+
+ABSENT = -1e9  # added to the input of padded steps: the ReLU then gives the zero state there, and no step needs a mask
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class AdditiveRNN(keras.layers.Layer):
+    """`h[t] = relu(x[t] + W h[t-1] + b)`: the input is added, not projected (Eqs. 4, 5).
+
+    Unrolled over the fixed length of its input, which is faster than a loop and keeps LiteRT to builtin operations.
+
+    Args:
+        backwards: whether the states run from the last word to the first (Eq. 5).
+
+    Call arguments:
+        x: `(B, T, units)`, with T known.
+
+    Example:
+        states = AdditiveRNN(name="forwards")(x) + AdditiveRNN(backwards=True, name="backwards")(x)
+    """
+
+    def __init__(self, backwards=False, **kwargs):
+        super().__init__(**kwargs)
+        self.backwards = backwards
+
+    def build(self, input_shape):
+        units = input_shape[-1]
+        # Eq. 4 has no gates: an identity scaled down carries context a few words far and does not explode
+        self.kernel = self.add_weight((units, units), keras.initializers.Orthogonal(gain=0.5), name="kernel")
+        self.bias = self.add_weight((units,), "zeros", name="bias")
+
+    def call(self, x):
+        steps = ops.unstack(x + self.bias, axis=1)
+        states = []
+        for step in reversed(steps) if self.backwards else steps:
+            states.append(ops.relu(step + ops.matmul(states[-1], self.kernel)) if states else ops.relu(step))
+        return ops.stack(states[::-1] if self.backwards else states, axis=1)
+
+    def get_config(self):
+        return {**super().get_config(), "backwards": self.backwards}
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
+class MaskWords(keras.layers.Layer):
+    """Sets the vectors of padded words (id 0) to `value`."""
+
+    def __init__(self, value=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.value = value
+
+    def call(self, x, token_ids):
+        return ops.where(ops.expand_dims(token_ids > 0, -1), x, ops.cast(self.value, x.dtype))
+
+    def get_config(self):
+        return {**super().get_config(), "value": self.value}
+
+
+def build_sentence_encoder(
+    vocabulary_size,
+    word_dim=300,
+    units=512,
+    dim=1000,
+    dropout=0.0,
+    similarity="dot",
+    temperature=0.1,
+    word_vectors=None,
+    train_words=True,
+    max_words=20,
+):
+    """The BRNN of Eqs. 2-6: a functional model `{"token_ids" (B,T)} -> words (B,T,D)`, zero at padding.
+
+    Args:
+        vocabulary_size: V; ids 1..V are words, 0 is padding.
+        word_dim: length of a word vector (Eq. 2).
+        units: size of the recurrent states (300 to 600 in the paper).
+        dim: D, the size of the common space.
+        dropout: share of elements dropped in training, on every layer's input but the recurrent ones.
+        similarity: "dot" (the paper), or "cosine": unit vectors divided by `temperature`, so that the dot product of a
+            region and a word is their cosine / temperature.
+        word_vectors: `(V, word_dim)` from `read_word_vectors`, or None to start at random.
+        train_words: whether word vectors are trained (the paper keeps word2vec's fixed).
+        max_words: T, fixed.
+
+    Example:
+        encoder = build_sentence_encoder(vocabulary_size=2537, units=512, dim=1000)
+        words = encoder({"token_ids": token_ids})  # (B, 20, 1000)
+    """
+    token_ids = keras.Input((max_words,), dtype="int32", name="token_ids")
+    embedding = keras.layers.Embedding(
+        vocabulary_size + 1, word_dim, keras.initializers.RandomNormal(stddev=0.1), trainable=train_words, name="words"
+    )
+    x = embedding(token_ids)  # Eq. 2
+    if dropout:
+        x = keras.layers.Dropout(dropout, name="word_dropout")(x)
+    e = keras.layers.Dense(units, "relu", name="word_projection")(x)  # Eq. 3, shared by both streams
+    if dropout:
+        e = keras.layers.Dropout(dropout, name="input_dropout")(e)
+    e = MaskWords(ABSENT, name="mask_inputs")(e, token_ids)
+    forwards = AdditiveRNN(name="forwards")(e)  # Eq. 4
+    backwards = AdditiveRNN(backwards=True, name="backwards")(e)  # Eq. 5
+    h = keras.layers.Add(name="both_streams")([forwards, backwards])
+    if dropout:
+        h = keras.layers.Dropout(dropout, name="state_dropout")(h)
+    s = keras.layers.Dense(dim, "relu", name="sentence_projection")(h)  # Eq. 6
+    if similarity == "cosine":
+        s = keras.layers.UnitNormalization(name="word_norm")(s)
+        s = keras.layers.Rescaling(1 / temperature, name="temperature")(s)
+    s = MaskWords(0.0, name="mask_words")(s, token_ids)
+    model = keras.Model({"token_ids": token_ids}, s, name="sentence_encoder")
+    if word_vectors is not None:
+        embedding.embeddings.assign(ops.concatenate([ops.zeros((1, word_dim)), word_vectors]))
+    return model

@@ -1,0 +1,78 @@
+"""Word vectors from GloVe and word2vec files (Eq. 2)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.errors import InputError
+
+
+def read_word_vectors(path, vocabulary, seed=0):
+    """`(V, word_dim)` vectors of a vocabulary's words from a GloVe or word2vec file, text or binary.
+
+    Words that the file does not have get random vectors of the same spread. Returns the vectors and the number found.
+
+    Example:
+        vectors, found = read_word_vectors("glove.6B.300d.txt", vocabulary)
+        model = build_alignment(..., word_dim=vectors.shape[1], word_vectors=vectors, train_words=False)
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no word vectors at {path}: give a GloVe or word2vec file, text or .bin")
+    wanted = {word: number for number, word in enumerate(vocabulary.words)}
+    found = {}
+    for word, vector in _read_binary(path) if _is_binary(path) else _read_text(path):
+        if word in wanted and word not in found:  # the first of "Dog" and "dog" that reads the same wins
+            found[word] = vector
+    if not found:
+        raise InputError(f"{path} has none of the vocabulary's {len(wanted)} words: is it for another language?")
+    known = np.stack(list(found.values()))
+    vectors = np.random.default_rng(seed).normal(0.0, known.std(), (len(wanted), known.shape[1])).astype(np.float32)
+    vectors[[wanted[word] for word in found]] = known
+    return vectors, len(found)
+
+
+def _is_binary(path):
+    """word2vec's binary form starts with a line `count dim` and holds bytes that are no text."""
+    with open(path, "rb") as file:
+        header, rest = file.readline(), file.read(4096)
+    if len(header.split()) != 2:
+        return False
+    try:
+        rest[: rest.rfind(b" ") + 1].decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return b"\0" in rest
+
+
+def _read_text(path):
+    dim = None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            word, *values = line.rstrip().split(" ")
+            if number == 1 and len(values) == 1:  # word2vec's header
+                continue
+            dim = dim or len(values)
+            try:
+                if len(values) != dim:
+                    raise ValueError
+                vector = np.array(values, np.float32)
+            except ValueError:
+                raise InputError(f"{path}, line {number}: expected a word and {dim} numbers") from None
+            yield word.lower(), vector
+
+
+def _read_binary(path):
+    with open(path, "rb") as file:
+        count, dim = map(int, file.readline().split())
+        for number in range(count):
+            word = bytearray()
+            while (letter := file.read(1)) != b" ":
+                if not letter:
+                    raise InputError(f"{path} ends after {number} of {count} words: the file is cut off")
+                if letter != b"\n":
+                    word += letter
+            values = file.read(4 * dim)
+            if len(values) < 4 * dim:
+                raise InputError(f"{path} ends after {number} of {count} words: the file is cut off")
+            yield word.decode("utf-8", "replace").lower(), np.frombuffer(values, "<f4")

@@ -1,0 +1,235 @@
+"""Learn which words belong to which region, from the region vectors and sentences of a prepared folder.
+
+The run folder gets the best model, the five best epochs, the log and the settings. The same command goes on where a
+killed run was. Settings come from a preset; every one of them is a flag too.
+
+example:
+  imagesent train-alignment prepared/flickr8k --out runs/alignment
+  imagesent train-alignment prepared/flickr8k --out runs/paper --preset paper --search 8
+"""
+
+import json
+import math
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.presets import ALIGNMENT
+
+MODEL_SETTINGS = (
+    "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
+    "train_words",
+)  # fmt: skip
+CHOICES = {
+    "score": ("max_sim", "defrag"),
+    "regions": ("all", "whole-frame"),
+    "negatives": ("sum", "hardest"),
+    "similarity": ("dot", "cosine"),
+    "optimizer": ("sgd", "adam"),
+    "schedule": ("constant", "cosine"),
+}
+HELP = {
+    "dim": "size of the common space",
+    "units": "size of the recurrent states",
+    "word_dim": "length of a word vector",
+    "score": "max_sim: each word takes its best region (Eq. 8); defrag: all that are positive (Eq. 7)",
+    "regions": "all, or the whole frame alone",
+    "negatives": "sum over all wrong pairs of a batch, or the hardest one",
+    "margin": "by how much the right pair must win",
+    "similarity": "dot product, or cosine divided by the temperature",
+    "temperature": "of the cosine",
+    "dropout": "share dropped everywhere but in the recurrence",
+    "optimizer": "sgd has momentum 0.9",
+    "learning_rate": "at the start",
+    "weight_decay": "decoupled; biases do not decay",
+    "schedule": "of the learning rate",
+    "batch_size": "pairs in a batch, over all devices",
+    "epochs": "at most",
+    "patience": "epochs without a better one before stopping",
+}
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
+    add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
+    add("--preset", choices=sorted(ALIGNMENT), default="best", help="settings to start from (best)")
+    add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
+    add("--word-vectors", type=Path, metavar="FILE", help="GloVe or word2vec file to start from")
+    add("--fixed-words", action="store_true", help="do not train the word vectors")
+    add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
+    add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
+    add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")
+    add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
+    add("--seed", type=int, default=0, help="decides weights, order and dropout (0)")
+    add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
+    settings = parser.add_argument_group("settings of the preset")
+    for name, value in ALIGNMENT["paper"].items():
+        if name != "train_words":
+            settings.add_argument(
+                f"--{name.replace('_', '-')}", type=type(value), choices=CHOICES.get(name), help=HELP[name]
+            )
+
+
+def run(args):
+    given = {name: getattr(args, name) for name in ALIGNMENT["paper"] if getattr(args, name, None) is not None}
+    settings = {**ALIGNMENT[args.preset], **given}
+    if args.fixed_words:
+        settings["train_words"] = False
+    for name in ("dim", "units", "word_dim", "batch_size", "epochs", "learning_rate"):
+        if settings[name] <= 0:
+            raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
+    if not 0 <= settings["dropout"] < 1:
+        raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
+
+    from keras_imagesent.data.shards import Prepared
+
+    prepared = Prepared.open(args.prepared)
+    validation = args.validation or next((s for s in ("tune", "val", "dev") if s in prepared.splits), None)
+    if validation not in prepared.splits:
+        raise InputError(
+            f"{args.prepared} has no split {validation or 'tune, val or dev'} to choose the best epoch on: "
+            f"it has {', '.join(prepared.splits)}; name one with --validation, or prepare with --set-aside 500"
+        )
+    extra = {
+        "preset": args.preset,
+        "prepared": str(args.prepared),
+        "data": prepared.settings.get("data"),
+        "validation": validation,
+        "word_vectors": args.word_vectors and str(args.word_vectors),
+        "start_from": args.start_from and str(args.start_from),
+        "seed": args.seed,
+    }
+    trainer = Trainer(prepared, validation, extra, args.devices, args.save_minutes)
+    if args.search:
+        settings = {**settings, **search(trainer, settings, args.out, args.search, args.search_epochs)}
+    rows = trainer.train(settings, args.out)
+    best = max(rows, key=lambda row: row["recall_sum"])
+    print(
+        f"best epoch {best['epoch']} on {validation}: annotation R@1 {best['annotation_r1']:.1f}, "
+        f"search R@1 {best['search_r1']:.1f}\n{args.out / 'model.keras'}"
+    )
+
+
+class Trainer:
+    """What every training of one command shares: the data in memory, the devices, the seed."""
+
+    def __init__(self, prepared, validation, extra, devices=None, save_minutes=2.0):
+        from keras_imagesent.training.devices import choose_strategy
+
+        self.strategy = choose_strategy(devices)
+        self.prepared, self.extra, self.save_minutes = prepared, extra, save_minutes
+        self.validation_photos = prepared.load(validation)
+        self.centre = None
+
+    def build(self, settings, steps):
+        """A compiled alignment model for these settings."""
+        import keras
+
+        from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+        from keras_imagesent.alignment.word_vectors import read_word_vectors
+        from keras_imagesent.training.optimizers import build_optimizer
+
+        keras.utils.set_random_seed(self.extra["seed"])
+        options = {name: settings[name] for name in MODEL_SETTINGS}
+        vocabulary = self.prepared.vocabulary
+        if self.extra["word_vectors"]:
+            vectors, found = read_word_vectors(self.extra["word_vectors"], vocabulary, self.extra["seed"])
+            print(f"word vectors: {found} of {len(vocabulary)} words found")
+            options |= {"word_vectors": vectors, "word_dim": vectors.shape[1]}
+        with self.strategy.scope():
+            model = build_alignment(
+                self.prepared.feature_dim,
+                len(vocabulary),
+                number_of_regions=self.prepared.number_of_regions,
+                **options,
+            )
+            self.measure_centre(model.get_layer("region_encoder").get_layer("centre"))
+            if self.extra["start_from"]:
+                _start_from(model, load_alignment(self.extra["start_from"]))
+            optimizer = build_optimizer(
+                settings["optimizer"],
+                settings["learning_rate"],
+                settings["weight_decay"],
+                schedule=settings["schedule"],
+                steps=steps * settings["epochs"],
+            )
+            # No XLA: its matrix products are slower on CPUs, and real words are packed, so shapes vary
+            model.compile(optimizer=optimizer, jit_compile=False)
+        return model
+
+    def measure_centre(self, centre):
+        if self.centre is None:
+            photos = self.prepared.load("train")
+            centre.measure(photos.region_features[photos.region_mask])
+            self.centre = centre.get_weights()
+        centre.set_weights(self.centre)
+
+    def train(self, settings, out):
+        """Trains into the run folder `out`; the log's rows."""
+        from keras_imagesent.data.batches import pair_batches, steps_per_epoch
+        from keras_imagesent.evaluation.retrieval import measure_retrieval
+        from keras_imagesent.training.fit import fit_run
+
+        size, seed = settings["batch_size"], self.extra["seed"]
+
+        def batches(epoch, start_step):
+            return pair_batches(self.prepared, "train", size, seed, epoch, start_step)
+
+        def steps(epoch):
+            return steps_per_epoch(self.prepared, "train", size, seed, epoch)
+
+        model = self.build(settings, steps(0))
+        out.mkdir(parents=True, exist_ok=True)
+        self.prepared.vocabulary.save(out / "vocabulary.json")
+        return fit_run(
+            model,
+            batches,
+            steps,
+            lambda model: measure_retrieval(model, self.validation_photos),
+            out,
+            monitor="recall_sum",
+            epochs=settings["epochs"],
+            patience=settings["patience"],
+            save_minutes=self.save_minutes,
+            settings={"model": "alignment", **self.extra, **settings},
+        )
+
+
+def _start_from(model, other):
+    mine, theirs = [w.shape for w in model.weights], [w.shape for w in other.weights]
+    if mine != theirs:
+        raise InputError("--start-from names a run of another shape: give the same --dim, --units, --word-dim and data")
+    model.set_weights(other.get_weights())
+
+
+def search(trainer, settings, out, trials, epochs):
+    """Random search over learning rate and weight decay on the validation split, as the paper chose them.
+
+    Learning rates lie within a factor of 10 around the preset's, weight decays between 1e-7 and 1e-3. Every try is a
+    run folder of its own under `out/search`, so a killed search goes on as well.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(trainer.extra["seed"])
+    results = []
+    for trial in range(trials):
+        chosen = {
+            "learning_rate": float(settings["learning_rate"] * 10 ** rng.uniform(-1, 1)),
+            "weight_decay": float(10 ** rng.uniform(-7, -3)),
+        }
+        print(f"try {trial + 1}/{trials}: " + ", ".join(f"{name} {value:.3g}" for name, value in chosen.items()))
+        try:
+            rows = trainer.train({**settings, **chosen, "epochs": epochs}, out / "search" / f"try-{trial:03d}")
+            score = max(row["recall_sum"] for row in rows)
+        except InputError as error:
+            if "diverged" not in str(error):
+                raise
+            print(f"try {trial + 1} diverged")
+            score = -math.inf
+        results.append({**chosen, "recall_sum": score})
+    best = max(results, key=lambda result: result["recall_sum"])
+    if best["recall_sum"] == -math.inf:
+        raise InputError("every try of the search diverged: give a smaller --learning-rate to search around")
+    (out / "search" / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    print(f"chosen: learning rate {best['learning_rate']:.3g}, weight decay {best['weight_decay']:.3g}")
+    return {name: best[name] for name in ("learning_rate", "weight_decay")}

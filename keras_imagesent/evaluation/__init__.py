@@ -1,0 +1,1 @@
+"""Measuring: retrieval, grounding, magnitudes, caption metrics, baselines, and the tables they fill."""

@@ -1,0 +1,35 @@
+"""Published settings: name -> keyword arguments of a trainer."""
+
+ALIGNMENT = {
+    # The paper's heads, loss, optimiser and sizes, on the vectors that can be had here. Its word vectors are
+    # word2vec's, fixed: give them with --word-vectors; it found random ones, trained, about as good.
+    "paper": {
+        "dim": 1000,
+        "units": 512,
+        "word_dim": 300,
+        "score": "max_sim",
+        "regions": "all",
+        "negatives": "sum",
+        "margin": 1.0,
+        "similarity": "dot",
+        "temperature": 0.1,
+        "dropout": 0.5,
+        "train_words": True,
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "weight_decay": 1e-5,
+        "schedule": "constant",
+        "batch_size": 100,
+        "epochs": 20,
+        "patience": 5,
+    },
+}
+# What scores highest on validation data.
+ALIGNMENT["best"] = {
+    **ALIGNMENT["paper"],
+    "dropout": 0.3,
+    "optimizer": "adam",
+    "learning_rate": 7e-4,
+    "schedule": "cosine",
+    "epochs": 15,
+}

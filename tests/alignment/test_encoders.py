@@ -1,0 +1,83 @@
+"""Both encoders against the paper's equations in plain NumPy."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_imagesent.alignment.region_encoder import build_region_encoder
+from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
+
+RNG = np.random.default_rng(0)
+
+
+def weights_of(model):
+    return {weight.path.split("/", 1)[-1]: np.asarray(weight) for weight in model.weights}
+
+
+def small_sentence_encoder(**options):
+    encoder = build_sentence_encoder(9, word_dim=4, units=5, dim=6, max_words=7, **options)
+    for weight in encoder.weights:  # biases too
+        weight.assign(RNG.normal(size=weight.shape) * 0.5)
+    return encoder
+
+
+def brnn(w, ids):
+    """Eqs. 2-6 for one sentence."""
+    relu = lambda x: np.maximum(x, 0)  # noqa: E731
+    e = [relu(w["words/embeddings"][i] @ w["word_projection/kernel"] + w["word_projection/bias"]) for i in ids]
+    forwards, h = [], np.zeros(5)
+    for x in e:
+        h = relu(x + h @ w["forwards/kernel"] + w["forwards/bias"])
+        forwards.append(h)
+    backwards, h = [], np.zeros(5)
+    for x in reversed(e):
+        h = relu(x + h @ w["backwards/kernel"] + w["backwards/bias"])
+        backwards.insert(0, h)
+    both = np.array(forwards) + np.array(backwards)
+    return relu(both @ w["sentence_projection/kernel"] + w["sentence_projection/bias"])
+
+
+def test_sentence_encoder_is_the_brnn_and_padding_is_zero():
+    encoder = small_sentence_encoder()
+    token_ids = np.array([[3, 1, 9, 0, 0, 0, 0], [2, 2, 5, 6, 7, 8, 1], [0] * 7])
+    words = encoder({"token_ids": token_ids}).numpy()
+    weights = {name.removeprefix("sentence_encoder/"): value for name, value in weights_of(encoder).items()}
+    weights = {"/".join(name.split("/")[-2:]): value for name, value in weights.items()}
+    names = {"/".join(weight.path.split("/")[-2:]): np.asarray(weight) for weight in encoder.weights}
+    np.testing.assert_allclose(words[0, :3], brnn(names, [3, 1, 9]), rtol=1e-5)
+    np.testing.assert_allclose(words[1], brnn(names, token_ids[1]), rtol=1e-5)
+    assert not words[0, 3:].any() and not words[2].any()
+
+
+def test_cosine_gives_unit_vectors_over_the_temperature():
+    words = small_sentence_encoder(similarity="cosine", temperature=0.25)({"token_ids": np.array([[1, 2, 3, 0, 0, 0, 0]])})
+    lengths = np.linalg.norm(words[0], axis=1)
+    np.testing.assert_allclose(lengths[3:], 0)
+    assert set(np.round(lengths[:3], 4)) <= {0.0, 4.0}  # a word behind a dead ReLU stays zero
+    regions = build_region_encoder(8, dim=5, similarity="cosine")({"region_features": RNG.normal(size=(2, 3, 8))})
+    np.testing.assert_allclose(np.linalg.norm(regions, axis=2), 1, rtol=1e-5)
+
+
+def test_region_encoder_centres_then_projects():
+    features = RNG.normal(3, 2, size=(50, 8)).astype("float32")
+    encoder = build_region_encoder(8, dim=5)
+    encoder.get_layer("centre").measure(features)
+    mean = features.mean(axis=0)
+    length = np.sqrt(np.square(features - mean).sum(axis=1).mean())
+    kernel = np.asarray(encoder.get_layer("region_projection").kernel)
+    regions = encoder({"region_features": features[None]})
+    np.testing.assert_allclose(regions[0], (features - mean) / length @ kernel, atol=1e-5)
+
+
+def test_word_vectors_are_taken_over_and_kept_fixed():
+    vectors = RNG.normal(size=(9, 4)).astype("float32")
+    encoder = build_sentence_encoder(9, word_dim=4, units=5, dim=6, word_vectors=vectors, train_words=False)
+    np.testing.assert_array_equal(np.asarray(encoder.get_layer("words").embeddings)[1:], vectors)
+    assert all("words/embeddings" not in weight.path for weight in encoder.trainable_weights)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_dropout_is_everywhere_but_in_the_recurrence(dropout):
+    encoder = small_sentence_encoder(dropout=dropout)
+    layers = [layer.name for layer in encoder.layers if isinstance(layer, keras.layers.Dropout)]
+    assert layers == (["word_dropout", "input_dropout", "state_dropout"] if dropout else [])

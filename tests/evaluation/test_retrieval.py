@@ -1,0 +1,61 @@
+"""Retrieval against a naive loop, with ties, empty sentences and unequal numbers of sentences."""
+
+import numpy as np
+import pytest
+
+from keras_imagesent.alignment.encode import Words
+from keras_imagesent.evaluation import retrieval
+
+
+def random_split(seed=0, photos=150, dim=4):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 6, photos)
+    lengths = rng.integers(0, 7, counts.sum())
+    words = Words(rng.normal(size=(lengths.sum(), dim)).astype("float32"), lengths)
+    mask = rng.random((photos, 3)) < 0.6
+    mask[:, 0] = True
+    return rng.normal(size=(photos, 3, dim)).astype("float32"), words, mask, np.repeat(np.arange(photos), counts)
+
+
+@pytest.mark.parametrize("score", ["max_sim", "defrag"])
+def test_scores_are_the_formula_in_every_chunk(score, monkeypatch):
+    monkeypatch.setattr(retrieval, "PHOTOS_AT_ONCE", 7)
+    monkeypatch.setattr(retrieval, "WORDS_AT_ONCE", 50)
+    regions, words, mask, _ = random_split()
+    scores = retrieval.score_pairs(regions, words, mask, score)
+    for k, l in np.random.default_rng(1).integers(0, [150, len(words)], (200, 2)):
+        similarity = words.of(l) @ regions[k][mask[k]].T
+        expected = similarity.max(axis=1).sum() if score == "max_sim" else np.maximum(similarity, 0).sum()
+        assert scores[k, l] == pytest.approx(expected, abs=1e-5)
+
+
+def naive_measures(scores, photo_of_sentence):
+    annotation, search = [], []
+    for k in range(scores.shape[0]):
+        own = [scores[k][l] for l in range(scores.shape[1]) if photo_of_sentence[l] == k]
+        others = [scores[k][l] for l in range(scores.shape[1]) if photo_of_sentence[l] != k]
+        annotation.append(1 + sum(other >= max(own) for other in others))
+    for l in range(scores.shape[1]):
+        right = scores[photo_of_sentence[l]][l]
+        search.append(1 + sum(scores[k][l] >= right for k in range(scores.shape[0]) if k != photo_of_sentence[l]))
+    return annotation, search
+
+
+def test_ranks_are_the_naive_loops():
+    regions, words, mask, owner = random_split()
+    scores = np.round(retrieval.score_pairs(regions, words, mask))  # many ties
+    annotation, search = naive_measures(scores, owner)
+    np.testing.assert_array_equal(retrieval.annotation_ranks(scores, owner), annotation)
+    np.testing.assert_array_equal(retrieval.search_ranks(scores, owner), search)
+    measures = retrieval.measure_scores(scores, owner)
+    assert measures["annotation_r5"] == pytest.approx(100 * np.mean([rank <= 5 for rank in annotation]))
+    assert measures["search_median"] == np.median(search)
+    assert measures["search_mean"] == pytest.approx(np.mean(search))
+    recalls = [measures[f"{way}_r{k}"] for way in ("annotation", "search") for k in (1, 5, 10)]
+    assert measures["recall_sum"] == pytest.approx(sum(recalls))
+
+
+def test_a_collapsed_model_scores_nothing():
+    measures = retrieval.measure_scores(np.zeros((20, 100), np.float32), np.repeat(np.arange(20), 5))
+    assert measures["annotation_r10"] == measures["search_r10"] == 0
+    assert measures["search_median"] == 20 and measures["annotation_median"] == 96
