@@ -54,9 +54,9 @@ def build_alignment(
         dim: D, the size of the common space (h in the paper: 1000 to 1600).
         units: size of the recurrent states.
         word_dim: length of a word vector.
-        score: "max_sim" (Eq. 8) or "defrag" (Eq. 7).
+        score: "max_sim" (Eq. 8), "mean_max_sim" (divided by the number of words) or "defrag" (Eq. 7).
         regions: "all", or "whole-frame" for the ablation.
-        negatives: "sum" (the paper) or "hardest".
+        negatives: "sum" (the paper), "hardest", or "softmax": cross entropy instead of a margin.
         margin: the loss's margin.
         similarity: "dot" (the paper) or "cosine" with `temperature`.
         dropout: share of elements dropped, everywhere but in the recurrence.

@@ -20,6 +20,12 @@ def max_sim(regions, words, region_mask, word_mask):
     return _sum_by_sentence(best, sentence, words)
 
 
+def mean_max_sim(regions, words, region_mask, word_mask):
+    """`max_sim` divided by the number of words: long sentences score no higher for their length."""
+    lengths = tf.reduce_sum(tf.cast(word_mask, words.dtype), axis=1)
+    return max_sim(regions, words, region_mask, word_mask) / tf.maximum(lengths, 1)
+
+
 def defrag(regions, words, region_mask, word_mask):
     """DeFrag's `S_kl = sum_t sum_i max(0, v_i . s_t)` (Eq. 7), with the arguments of `max_sim`."""
     regions = tf.where(region_mask[..., None], regions, tf.zeros_like(regions))
@@ -57,7 +63,7 @@ def _best_region(regions, words, number_of_regions):
     return best, gradient
 
 
-SCORES = {"max_sim": max_sim, "defrag": defrag}
+SCORES = {"max_sim": max_sim, "mean_max_sim": mean_max_sim, "defrag": defrag}
 
 
 @keras.saving.register_keras_serializable("keras_imagesent")
@@ -67,7 +73,7 @@ class MaxSim(keras.layers.Layer):
     With several replicas a row holds the sentences of all of them: the global batch.
 
     Args:
-        score: "max_sim" (Eq. 8) or "defrag" (Eq. 7).
+        score: "max_sim" (Eq. 8), "mean_max_sim" (Eq. 8 divided by the number of words) or "defrag" (Eq. 7).
         whole_frame: use region 0 alone, for the ablation.
 
     Call arguments:

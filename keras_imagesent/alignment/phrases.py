@@ -13,12 +13,12 @@ def decode_phrases(similarity, word_mask=None, region_mask=None, beta=1.0):
     """The best region of every word: maximises `sum_t similarity[t, a_t] + beta * sum_t [a_t = a_t+1]` (Eqs. 10-12).
 
     Dynamic programming for many sentences at once. From one word to the next a path either stays (and gains beta) or
-    jumps to wherever it likes, best from the best place so far: T x R operations instead of T x R x R. Of two equal paths
-    the one that stays wins.
+    jumps to wherever it likes, best from the best place so far: T x R operations instead of T x R x R. Of two equal
+    paths the one that stays wins.
 
     Args:
         similarity: `(B,T,R)`, the dot product of every word with every region.
-        word_mask: `(B,T)`, False where there is no word (padding, or a word outside the vocabulary, which is stepped over).
+        word_mask: `(B,T)`, False at padding, and at words outside the vocabulary, which are stepped over.
         region_mask: `(B,R)`, False where there is no region.
         beta: from 0 (each word for itself) up (a large one puts the whole sentence into one region).
 

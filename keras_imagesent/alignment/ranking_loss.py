@@ -13,13 +13,18 @@ def ranking_losses(scores, photo_ids, margin=1.0, negatives="sum"):
     l = k, a constant, is left out, and so is another sentence of the same photo.
 
     Args:
-        negatives: "sum" over all of them (the paper), or the "hardest" alone.
+        negatives: "sum" over all of them (the paper), or the "hardest" alone; "softmax" is no margin but the cross
+            entropy of finding sentence k for photo k and photo k for sentence k.
 
     Example:
         loss = tf.reduce_mean(ranking_losses(scores, photo_ids))
     """
     right = tf.linalg.diag_part(scores)  # (K,)
-    negative = tf.cast(photo_ids[:, None] != photo_ids[None, :], scores.dtype)
+    other = photo_ids[:, None] != photo_ids[None, :]
+    if negatives == "softmax":
+        counted = tf.where(other | tf.eye(tf.shape(scores)[0], dtype=tf.bool), scores, -1e9)
+        return tf.reduce_logsumexp(counted, axis=1) + tf.reduce_logsumexp(counted, axis=0) - 2 * right
+    negative = tf.cast(other, scores.dtype)
     sentences = tf.nn.relu(scores - right[:, None] + margin) * negative  # photo k against sentence l
     photos = tf.nn.relu(scores - right[None, :] + margin) * negative  # photo l against sentence k
     if negatives == "hardest":
@@ -33,7 +38,7 @@ class RankingLoss(keras.layers.Layer):
 
     Args:
         margin: how much higher the right pair must score.
-        negatives: "sum" (the paper) or "hardest".
+        negatives: "sum" (the paper), "hardest" or "softmax".
 
     Call arguments:
         scores `(K,L)`: this replica's photos with the sentences of the global batch; photo_ids `(K,)`.
@@ -44,8 +49,8 @@ class RankingLoss(keras.layers.Layer):
 
     def __init__(self, margin=1.0, negatives="sum", **kwargs):
         super().__init__(**kwargs)
-        if negatives not in ("sum", "hardest"):
-            raise ValueError(f"negatives must be 'sum' or 'hardest'. Received: {negatives}")
+        if negatives not in ("sum", "hardest", "softmax"):
+            raise ValueError(f"negatives must be 'sum', 'hardest' or 'softmax'. Received: {negatives}")
         self.margin, self.negatives = margin, negatives
 
     def call(self, scores, photo_ids):

@@ -20,9 +20,9 @@ MODEL_SETTINGS = (
     "train_words",
 )  # fmt: skip
 CHOICES = {
-    "score": ("max_sim", "defrag"),
+    "score": ("max_sim", "mean_max_sim", "defrag"),
     "regions": ("all", "whole-frame"),
-    "negatives": ("sum", "hardest"),
+    "negatives": ("sum", "hardest", "softmax"),
     "similarity": ("dot", "cosine"),
     "optimizer": ("sgd", "adam"),
     "schedule": ("constant", "cosine"),
@@ -31,9 +31,10 @@ HELP = {
     "dim": "size of the common space",
     "units": "size of the recurrent states",
     "word_dim": "length of a word vector",
-    "score": "max_sim: each word takes its best region (Eq. 8); defrag: all that are positive (Eq. 7)",
+    "score": "max_sim: each word takes its best region (Eq. 8); mean_max_sim: that, divided by the number of words; "
+    "defrag: each word takes all that are positive (Eq. 7)",
     "regions": "all, or the whole frame alone",
-    "negatives": "sum over all wrong pairs of a batch, or the hardest one",
+    "negatives": "sum over all wrong pairs of a batch, the hardest one, or softmax (no margin)",
     "margin": "by how much the right pair must win",
     "similarity": "dot product, or cosine divided by the temperature",
     "temperature": "of the cosine",

@@ -9,7 +9,7 @@ PHOTOS_AT_ONCE, WORDS_AT_ONCE = 64, 4096  # similarities held at a time: 64 x 20
 
 
 def score_pairs(regions, words, region_mask, score="max_sim"):
-    """Eq. 8 (or 7, "defrag") for all photos and all sentences: `(K,R,D), Words, (K,R) -> scores (K,L)`.
+    """Eq. 8 (or another `score` of `MaxSim`) for all photos and all sentences: `(K,R,D), Words, (K,R) -> scores (K,L)`.
 
     Chunked: beside its inputs and the result it holds 21 MB, so 5,000 photos x 25,000 sentences fit in 2 GB.
 
@@ -24,14 +24,16 @@ def score_pairs(regions, words, region_mask, score="max_sim"):
     for start in range(0, number, PHOTOS_AT_ONCE):
         mask = region_mask[start : start + PHOTOS_AT_ONCE]
         rows = regions[start : start + PHOTOS_AT_ONCE]
-        absent = rows[:, :1] if score == "max_sim" else 0  # a repeated whole frame changes no maximum, zeros no sum
+        absent = 0 if score == "defrag" else rows[:, :1]  # a repeated whole frame changes no maximum, zeros no sum
         flat = np.where(mask[..., None], rows, absent).astype(np.float32, copy=False).reshape(-1, dim)
         column = 0
         for chunk in chunks:
             similarity = (flat @ chunk.vectors.T).reshape(len(mask), count, -1)  # (k, R, P)
-            best = similarity.max(axis=1) if score == "max_sim" else np.maximum(similarity, 0).sum(axis=1)
+            best = np.maximum(similarity, 0).sum(axis=1) if score == "defrag" else similarity.max(axis=1)
             scores[start : start + PHOTOS_AT_ONCE, column : column + len(chunk)] = _sum_by_sentence(best, chunk)
             column += len(chunk)
+    if score == "mean_max_sim":
+        scores /= np.maximum(words.lengths, 1)
     return scores
 
 

@@ -50,7 +50,9 @@ def test_sentence_encoder_is_the_brnn_and_padding_is_zero():
 
 
 def test_cosine_gives_unit_vectors_over_the_temperature():
-    words = small_sentence_encoder(similarity="cosine", temperature=0.25)({"token_ids": np.array([[1, 2, 3, 0, 0, 0, 0]])})
+    words = small_sentence_encoder(similarity="cosine", temperature=0.25)(
+        {"token_ids": np.array([[1, 2, 3, 0, 0, 0, 0]])}
+    )
     lengths = np.linalg.norm(words[0], axis=1)
     np.testing.assert_allclose(lengths[3:], 0)
     assert set(np.round(lengths[:3], 4)) <= {0.0, 4.0}  # a word behind a dead ReLU stays zero

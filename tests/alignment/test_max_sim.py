@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_imagesent.alignment.max_sim import MaxSim, defrag, max_sim
+from keras_imagesent.alignment.max_sim import MaxSim, defrag, max_sim, mean_max_sim
 
 
 def random_batch(seed=0, photos=3, regions=4, sentences=3, length=5, dim=6):
@@ -23,10 +23,10 @@ def random_batch(seed=0, photos=3, regions=4, sentences=3, length=5, dim=6):
 def by_loops(regions, words, region_mask, word_mask, of_word):
     scores = np.zeros((len(regions), len(words)))
     for k, photo in enumerate(regions):
-        for l, sentence in enumerate(words):
+        for n, sentence in enumerate(words):
             for t, word in enumerate(sentence):
-                if word_mask[l, t]:
-                    scores[k, l] += of_word([float(v @ word) for v, there in zip(photo, region_mask[k]) if there])
+                if word_mask[n, t]:
+                    scores[k, n] += of_word([float(v @ word) for v in photo[region_mask[k]]])
     return scores
 
 
@@ -50,6 +50,11 @@ def test_gradient_is_the_slope(function):
     analytic, numeric = tf.test.compute_gradient(value, inputs, delta=1e-5)
     for a, b in zip(analytic, numeric, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_mean_max_sim_divides_by_the_number_of_words():
+    batch = random_batch()
+    np.testing.assert_allclose(mean_max_sim(*batch), max_sim(*batch) / batch[3].sum(axis=1), rtol=1e-6)
 
 
 def test_padding_and_absent_regions_never_count():

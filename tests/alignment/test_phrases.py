@@ -29,7 +29,7 @@ def in_graph(similarity, word_mask=None, region_mask=None, beta=1.0):
 def test_finds_the_best_of_all_paths(decode, beta):
     similarity = np.random.default_rng(0).normal(size=(20, 5, 3))
     for found, one in zip(decode(similarity, beta=beta), similarity, strict=True):
-        best = max(itertools.product(range(3), repeat=5), key=lambda path: energy(one, path, beta))  # noqa: B023
+        best = max(itertools.product(range(3), repeat=5), key=lambda path: energy(one, path, beta))
         assert found.tolist() == list(best)
 
 
@@ -43,7 +43,7 @@ def test_masks_step_over_words_and_leave_out_regions(decode):
     for row in range(50):
         words, regions = np.flatnonzero(word_mask[row]), np.flatnonzero(region_mask[row])
         part = similarity[row][np.ix_(words, regions)]
-        best = max(itertools.product(range(len(regions)), repeat=len(words)), key=lambda p: energy(part, list(p), 0.7))  # noqa: B023
+        best = max(itertools.product(range(len(regions)), repeat=len(words)), key=lambda p: energy(part, list(p), 0.7))
         assert found[row][words].tolist() == regions[list(best)].tolist()
         assert (found[row][~word_mask[row]] == -1).all()
 

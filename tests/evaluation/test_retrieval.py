@@ -23,21 +23,21 @@ def test_scores_are_the_formula_in_every_chunk(score, monkeypatch):
     monkeypatch.setattr(retrieval, "WORDS_AT_ONCE", 50)
     regions, words, mask, _ = random_split()
     scores = retrieval.score_pairs(regions, words, mask, score)
-    for k, l in np.random.default_rng(1).integers(0, [150, len(words)], (200, 2)):
-        similarity = words.of(l) @ regions[k][mask[k]].T
+    for k, n in np.random.default_rng(1).integers(0, [150, len(words)], (200, 2)):
+        similarity = words.of(n) @ regions[k][mask[k]].T
         expected = similarity.max(axis=1).sum() if score == "max_sim" else np.maximum(similarity, 0).sum()
-        assert scores[k, l] == pytest.approx(expected, abs=1e-5)
+        assert scores[k, n] == pytest.approx(expected, abs=1e-5)
 
 
 def naive_measures(scores, photo_of_sentence):
     annotation, search = [], []
     for k in range(scores.shape[0]):
-        own = [scores[k][l] for l in range(scores.shape[1]) if photo_of_sentence[l] == k]
-        others = [scores[k][l] for l in range(scores.shape[1]) if photo_of_sentence[l] != k]
+        own = [scores[k][n] for n in range(scores.shape[1]) if photo_of_sentence[n] == k]
+        others = [scores[k][n] for n in range(scores.shape[1]) if photo_of_sentence[n] != k]
         annotation.append(1 + sum(other >= max(own) for other in others))
-    for l in range(scores.shape[1]):
-        right = scores[photo_of_sentence[l]][l]
-        search.append(1 + sum(scores[k][l] >= right for k in range(scores.shape[0]) if k != photo_of_sentence[l]))
+    for n in range(scores.shape[1]):
+        right = scores[photo_of_sentence[n]][n]
+        search.append(1 + sum(scores[k][n] >= right for k in range(scores.shape[0]) if k != photo_of_sentence[n]))
     return annotation, search
 
 

@@ -1,0 +1,126 @@
+"""The tables of the alignment model: retrieval, grounding, magnitudes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.alignment.alignment_model import load_alignment
+from keras_imagesent.errors import InputError
+from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
+from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
+from keras_imagesent.evaluation.retrieval import measure_retrieval
+from keras_imagesent.evaluation.tables import Table
+
+MEASURES = [f"{way}_{name}" for way in ("annotation", "search") for name in ("r1", "r5", "r10", "median", "mean")]
+HEADS = [f"{way} {name}" for way in ("annotation", "search") for name in ("R@1", "R@5", "R@10", "Med r", "Mean r")]
+# The BRNN rows of the paper (tables 1 and 4), on each set's test photos; it gives no mean ranks.
+PAPER = {
+    "Flickr8K": [16.5, 40.6, 54.2, 7.6, None, 11.8, 32.1, 44.7, 12.4, None],
+    "Flickr30K": [22.2, 48.2, 61.4, 4.8, None, 15.2, 37.7, 50.5, 9.2, None],
+    "COCO 1K": [38.4, 69.9, 80.5, 1.0, None, 27.4, 60.2, 74.8, 3.0, None],
+    "COCO 5K": [16.5, 39.2, 52.0, 9.0, None, 10.7, 29.6, 42.2, 14.0, None],
+}
+
+
+def checkpoints(run):
+    """The paths of a run's best epochs, best first."""
+    path = Path(run) / "best" / "scores.json"
+    if not path.is_file():
+        raise InputError(f"{run} holds no best epochs: name a run folder of `imagesent train-alignment`")
+    return [path.parent / entry["file"] for entry in json.loads(path.read_text())["best"]]
+
+
+def average_checkpoints(run, photos, folds=1):
+    """Each of a run's best epochs measured alone, as the paper does: `{measure: (mean, standard deviation)}`.
+
+    Example:
+        average_checkpoints("runs/alignment", prepared.load("dev"))["annotation_r1"]  # (22.1, 0.6)
+    """
+    results = [measure_retrieval(load_alignment(path), photos, folds) for path in checkpoints(run)]
+    spread = {name: [result[name] for result in results] for name in results[0]}
+    return {name: (float(np.mean(values)), float(np.std(values))) for name, values in spread.items()}
+
+
+def retrieval_table(runs, photos, split, paper="Flickr8K", average=False, folds=1, command=""):
+    """Retrieval of several runs, `{name: run folder}`, above the paper's row.
+
+    With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
+
+    Example:
+        retrieval_table({"best": "runs/alignment"}, prepared.load("dev"), "dev").to_markdown()
+    """
+    rows = []
+    for name, run in runs.items():
+        result = measure_retrieval(load_alignment(run), photos, folds)
+        rows.append([name, *(result[measure] for measure in MEASURES)])
+        if average:
+            results = average_checkpoints(run, photos, folds)
+            rows.append([f"{name}, its {len(checkpoints(run))} best epochs", *(results[m] for m in MEASURES)])
+    rows.append([f"the paper's BRNN, {paper} test", *PAPER[paper]])
+    sentences = sum(len(captions) for captions in photos.captions)
+    note = f"{len(photos.filenames)} photos, {sentences} sentences, ties counted against the model"
+    note += f", mean of {folds} folds." if folds > 1 else "."
+    return Table("retrieval", "Retrieval", ["model", *HEADS], rows, note, command, split)
+
+
+def read_items(phrase_boxes, sentences=None):
+    """Phrase boxes from a CSV, or from Flickr30k Entities' folder of annotations (with its folder of sentences)."""
+    path = Path(phrase_boxes)
+    if path.is_dir():
+        return read_entities(path, sentences or path.parent / "Sentences")
+    return read_phrase_boxes(path)
+
+
+def grounding_table(runs, photos, vocabulary, items, split, betas=None, command=""):
+    """Grounding of several runs beside what needs no model; `betas` maps a run's name to the beta of its MRF.
+
+    Example:
+        grounding_table({"best": "runs/alignment"}, photos, vocabulary, read_items("phrase_boxes_dev.csv"), "dev")
+    """
+    rows = []
+    for name, run in runs.items():
+        model = load_alignment(run)
+        found = measure_grounding(model, photos, items, vocabulary)
+        rows.append([name, *found["model"].values()])
+        beta = (betas or {}).get(name)
+        if beta is not None:
+            chained = measure_grounding(model, photos, items, vocabulary, beta)["model"]
+            rows.append([f"{name}, MRF with beta {beta:g}", *chained.values()])
+    others = ("whole frame", "random region", "largest detector score", "best region")
+    rows += [[name, *found[name].values()] for name in others]
+    note = (
+        f"{found['items']} phrases with boxes drawn by people; IoU >= 0.5 with one of them, and the centre inside one. "
+        "`best region` is the most that any choice among the regions could reach."
+    )
+    columns = ["region chosen by", "IoU >= 0.5, %", "pointing, %"]
+    return Table("grounding", "Phrase grounding", columns, rows, note, command, split)
+
+
+def magnitude_tables(run, photos, vocabulary, split, command=""):
+    """Two tables: the words with the longest and shortest vectors, and the regions with the longest."""
+    model = load_alignment(run)
+    sentences = [ids for captions in photos.token_ids for ids in captions]
+    largest, smallest = word_magnitudes(model, sentences, vocabulary)
+    rows = [
+        [*low, *high] for low, high in zip([(m, w) for w, m in smallest], [(m, w) for w, m in largest], strict=True)
+    ]
+    words = Table(
+        "word_magnitudes",
+        "Mean length of word vectors",
+        ["smallest", "word", "largest", "word"],
+        rows,
+        "Words seen at least 5 times.",
+        command,
+        split,
+        digits=2,
+    )
+    found = [
+        [photos.filenames[row], " ".join(f"{corner:.3f}" for corner in photos.boxes[row, region]), length]
+        for row, region, length in region_magnitudes(model, photos)
+    ]
+    columns = ["photo", "box", "length"]
+    regions = Table(
+        "region_magnitudes", "Regions with the longest vectors", columns, found, "", command, split, digits=2
+    )
+    return [words, regions]

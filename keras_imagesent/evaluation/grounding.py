@@ -1,0 +1,199 @@
+"""Phrase grounding: does the region chosen for a phrase cover what people drew for it?"""
+
+import csv
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+from keras_imagesent.alignment.phrases import decode_phrases
+from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.errors import InputError
+
+
+@dataclass
+class Item:
+    """One phrase of one photo with the boxes that people drew for it, `(n,4)` in 0..1."""
+
+    filename: str
+    phrase: str
+    boxes: np.ndarray
+
+
+def read_phrase_boxes(path):
+    """Items from a CSV with the columns filename, phrase, x0, y0, x1, y1 (in 0..1), one box a row.
+
+    Example:
+        items = read_phrase_boxes("phrase_boxes_dev.csv")
+    """
+    boxes = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            for row in table:
+                box = [float(row[name]) for name in ("x0", "y0", "x1", "y1")]
+                boxes.setdefault((row["filename"], row["phrase"]), []).append(box)
+    except FileNotFoundError:
+        raise InputError(f"no phrase boxes at {path}") from None
+    except KeyError as error:
+        raise InputError(f"{path} has no column {error}: it needs filename, phrase, x0, y0, x1, y1") from None
+    except (ValueError, TypeError):
+        raise InputError(f"{path}, line {table.line_num}: a box is four numbers in 0..1") from None
+    return [Item(filename, phrase, np.array(found)) for (filename, phrase), found in boxes.items()]
+
+
+def read_entities(annotations, sentences):
+    """Items from Flickr30k Entities' own folders, `Annotations/*.xml` and `Sentences/*.txt`.
+
+    A phrase is written `[/EN#283585/people A young girl]` in a sentence; its boxes stand in the photo's XML under that
+    number. Phrases without a box are left out.
+
+    Example:
+        items = read_entities("Flickr30kEntities/Annotations", "Flickr30kEntities/Sentences")
+    """
+    items = []
+    files = sorted(Path(annotations).glob("*.xml"))
+    if not files:
+        raise InputError(f"no .xml in {annotations}: give the folder Annotations of Flickr30k Entities")
+    for file in files:
+        text = Path(sentences) / f"{file.stem}.txt"
+        try:
+            root = ElementTree.parse(file).getroot()
+            width, height = (float(root.findtext(f"size/{side}")) for side in ("width", "height"))
+            boxes = {}
+            for thing in root.iter("object"):
+                box = thing.find("bndbox")
+                if box is None:
+                    continue
+                corners = [float(box.findtext(corner)) for corner in ("xmin", "ymin", "xmax", "ymax")]
+                for name in thing.iter("name"):
+                    boxes.setdefault(name.text, []).append(np.array(corners) / [width, height, width, height])
+            lines = text.read_text("utf-8")
+        except FileNotFoundError:
+            raise InputError(f"{file} has no sentences beside it: expected {text}") from None
+        except (ElementTree.ParseError, TypeError, ValueError) as error:
+            raise InputError(f"{file} is not an annotation of Flickr30k Entities ({error})") from None
+        phrases = {}
+        for entity, phrase in re.findall(r"\[/EN#(\d+)\S* ([^\]]+)\]", lines):
+            if entity in boxes:
+                phrases.setdefault(phrase, []).extend(boxes[entity])
+        filename = root.findtext("filename") or f"{file.stem}.jpg"
+        items += [Item(filename, phrase, np.unique(found, axis=0)) for phrase, found in phrases.items()]
+    return items
+
+
+def overlaps(boxes, others):
+    """Intersection over union of every pair: `(n,4), (m,4) -> (n,m)`."""
+    boxes, others = np.asarray(boxes, float)[:, None], np.asarray(others, float)[None]
+    sides = np.minimum(boxes[..., 2:], others[..., 2:]) - np.maximum(boxes[..., :2], others[..., :2])
+    shared = np.maximum(sides, 0).prod(axis=-1)
+    areas = [np.maximum(b[..., 2:] - b[..., :2], 0).prod(axis=-1) for b in (boxes, others)]
+    return shared / np.maximum(areas[0] + areas[1] - shared, 1e-12)
+
+
+def hits(boxes, human_boxes, threshold=0.5):
+    """For each box, whether it covers one of the human boxes with IoU >= `threshold`."""
+    return (overlaps(boxes, human_boxes) >= threshold).any(axis=1)
+
+
+def points(boxes, human_boxes):
+    """The pointing game: for each box, whether its centre lies in one of the human boxes."""
+    centres = (np.asarray(boxes)[:, None, :2] + np.asarray(boxes)[:, None, 2:]) / 2
+    human_boxes = np.asarray(human_boxes)[None]
+    return ((centres >= human_boxes[..., :2]) & (centres <= human_boxes[..., 2:])).all(axis=-1).any(axis=1)
+
+
+def find_phrase(phrase, captions):
+    """The first caption (its number, and the phrase's first and last word in it) that contains a phrase, or None.
+
+    Words are those of the tokeniser, as typed in neither.
+    """
+    wanted = tokenise(phrase)
+    for number, caption in enumerate(captions):
+        words = tokenise(caption)
+        for start in range(len(words) - len(wanted) + 1):
+            if wanted and words[start : start + len(wanted)] == wanted:
+                return number, start, start + len(wanted) - 1
+    return None
+
+
+def similarities(model, photos, items, vocabulary):
+    """For each item: the photo's row, and the similarity `(T,R)` of its sentence's known words with the regions.
+
+    The sentence is the first caption of the photo that contains the phrase, else the phrase alone. Yields
+    `(item, row, similarity, in_phrase)`, with `in_phrase (T,)` True at the phrase's words; items whose photo is not
+    among `photos` are left out, and `similarity` is empty if no word of the phrase is known.
+    """
+    rows = {filename: row for row, filename in enumerate(photos.filenames)}
+    items = [item for item in items if item.filename in rows]
+    if not items:
+        raise InputError("none of the phrase boxes belongs to a photo of this split: compare the file names")
+    wanted = sorted({rows[item.filename] for item in items})
+    regions = dict(zip(wanted, encode_photos(model, photos.region_features[wanted]), strict=True))
+    sentences, marks = [], []
+    for item in items:
+        captions = photos.captions[rows[item.filename]]
+        place = find_phrase(item.phrase, captions)
+        text = item.phrase if place is None else captions[place[0]]
+        known = [(number, position) for position, (_, number) in enumerate(vocabulary.positions(text)) if number > 0]
+        sentences.append([number for number, _ in known])
+        marks.append([place is None or place[1] <= position <= place[2] for _, position in known])
+    words = encode_sentences(model, sentences)
+    starts = words.starts
+    for n, item in enumerate(items):
+        row = rows[item.filename]
+        vectors = words.vectors[starts[n] : starts[n] + words.lengths[n]]
+        yield item, row, vectors @ regions[row].T, np.array(marks[n][: len(vectors)], bool)
+
+
+def measure_grounding(model, photos, items, vocabulary, beta=None, threshold=0.5):
+    """Accuracy in percent of the model and of what it is compared with.
+
+    The model's region for a phrase maximises the sum of its words' similarities. With `beta`, the MRF decodes the
+    sentence and the phrase takes the region that most of its words got. The pointing game asks whether the region's
+    centre lies in a human box.
+
+    Returns:
+        `{"model": {"accuracy", "pointing"}, "whole frame": ..., "random region": ..., "largest detector score": ...,
+        "best region": ..., "items": number}`; `best region` is the most any choice could reach.
+
+    Example:
+        measure_grounding(model, prepared.load("dev"), read_phrase_boxes(path), prepared.vocabulary)["model"]
+    """
+    rows = []
+    for item, row, similarity, in_phrase in similarities(model, photos, items, vocabulary):
+        mask = photos.region_mask[row]
+        boxes = photos.boxes[row][mask]
+        hit, point = hits(boxes, item.boxes, threshold), points(boxes, item.boxes)
+        chosen = choose_region(similarity, in_phrase, mask, beta)
+        scores = photos.box_scores[row][mask]
+        confident = 1 + int(np.argmax(scores[1:])) if len(scores) > 1 else 0
+        rows.append([(x[chosen], x[0], x.mean(), x[confident], x.any()) for x in (hit, point)])
+    accuracy, pointing = 100 * np.array(rows, float).mean(axis=0)
+    names = ("model", "whole frame", "random region", "largest detector score", "best region")
+    result = {
+        n: {"accuracy": float(a), "pointing": float(p)} for n, a, p in zip(names, accuracy, pointing, strict=True)
+    }
+    return {**result, "items": len(rows)}
+
+
+def choose_region(similarity, in_phrase, region_mask, beta=None):
+    """The region of a phrase, counted among the regions that are there; the whole frame if no word is known."""
+    similarity = similarity[:, region_mask]
+    if not in_phrase.any():
+        return 0
+    totals = similarity[in_phrase].sum(axis=0)
+    if beta is not None:
+        path = decode_phrases(similarity[None], beta=beta)[0][in_phrase]
+        votes = np.bincount(path, minlength=similarity.shape[1])
+        totals = np.where(votes == votes.max(), totals, -np.inf)
+    return int(totals.argmax())
+
+
+def choose_beta(model, photos, items, vocabulary, betas=(0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):
+    """The beta whose MRF grounds most phrases of a validation split, and the accuracy of each."""
+    found = {b: measure_grounding(model, photos, items, vocabulary, b)["model"]["accuracy"] for b in betas}
+    return max(found, key=found.get), found

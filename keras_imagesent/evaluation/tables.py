@@ -1,0 +1,64 @@
+"""Tables of results: how they are written as Markdown and JSON, with what made them."""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass
+class Table:
+    """One table of results.
+
+    Args:
+        name: short, for file names and JSON keys.
+        title: one line above the table.
+        columns: the heads, the first of them for the rows' names.
+        rows: lists as long as `columns`; numbers may be `(mean, standard deviation)`, None is left empty.
+        note: what a reader should know.
+        command: the command that makes it again.
+        split: the photos it is measured on.
+        seed: of the training.
+
+    Example:
+        Table("retrieval", "Retrieval", ["model", "R@1"], [["ours", 22.31], ["the paper", 16.5]]).to_markdown()
+    """
+
+    name: str
+    title: str
+    columns: list
+    rows: list
+    note: str = ""
+    command: str = ""
+    split: str = ""
+    seed: int | None = None
+    digits: int = field(default=1, repr=False)
+
+    def to_markdown(self):
+        """The table with its title, note, split, seed and command."""
+        cells = [list(map(str, self.columns)), *([self._cell(value) for value in row] for row in self.rows)]
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+        widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(self.columns))]
+        lines = [
+            "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+            for row in cells
+        ]
+        rule = (
+            "| "
+            + " | ".join("-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths))
+            + " |"
+        )
+        made = [f"split {self.split}"] if self.split else []
+        made += [f"seed {self.seed}"] if self.seed is not None else []
+        made += [f"`{self.command}`"] if self.command else []
+        parts = [f"### {self.title}", "\n".join([lines[0], rule, *lines[1:]]), self.note, ", ".join(made)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def to_json(self):
+        """The table as a JSON text, numbers unrounded."""
+        return json.dumps({k: v for k, v in asdict(self).items() if k != "digits"}, indent=2, ensure_ascii=False)
+
+    def _cell(self, value):
+        if value is None:
+            return ""
+        if isinstance(value, tuple):
+            return f"{value[0]:.{self.digits}f} ± {value[1]:.{self.digits}f}"
+        return f"{value:.{self.digits}f}" if isinstance(value, float) else str(value)
