@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_imagesent.alignment.phrases import decode_phrases_in_graph
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokeniser import SentenceToIds
@@ -122,23 +123,28 @@ class PhotoModel(tf.Module):
         self.beam, self.n_captions, self.max_length, self.length_penalty = beam, captions, max_length, length_penalty
         self.beta, self.rerank = beta, rerank
         self._pool = PoolRegions(name="pool_frame")
+        # Traced once and called by every answer: the graphs stay small and the export quick.
+        pixels = tf.TensorSpec([None, self.image_size, self.image_size, 3], name="pixels")
+        self._decode = tf.function(self._decode, input_signature=[IMAGE_BYTES], autograph=False)
+        self._extract = tf.function(self._extract, input_signature=[pixels], autograph=False)
         if alignment:
             self._sentence_to_ids = SentenceToIds(alignment.vocabulary)
             self.word_table = self._sentence_to_ids.table
-            self._region_encoder = alignment.model.get_layer("region_encoder")
-            self._sentence_encoder = alignment.model.get_layer("sentence_encoder")
+            self.region_encoder = alignment.model.get_layer("region_encoder")
+            self.sentence_encoder = alignment.model.get_layer("sentence_encoder")
+            self.max_words = self.sentence_encoder.input["token_ids"].shape[-1]
         if captioner:
             features = tf.TensorSpec([None, captioner.model.input["image_features"].shape[-1]], name="image_features")
-            self.caption_features = tf.function(self._caption_features, input_signature=[features])
+            self.caption_features = tf.function(self._caption_features, input_signature=[features], autograph=False)
 
     # --- the answers ---
 
-    @tf.function(input_signature=[IMAGE_BYTES])
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def caption(self, image_bytes):
         """Photos (B,) -> the n best `captions`, their `log_probs` (B,N), `status` (B,)."""
-        pixels, status = decode_pixels(image_bytes, self.image_size)
+        pixels, status = self._decode(image_bytes)
         if self.rerank:
-            found = self.extractor(pixels)
+            found = self._extract(pixels)
             frame = found["region_features"][:, 0]
             token_ids, log_probs = self.captions_of(frame)
             token_ids, log_probs = self._rerank(token_ids, log_probs, found)
@@ -151,11 +157,11 @@ class PhotoModel(tf.Module):
             "status": status,
         }
 
-    @tf.function(input_signature=[IMAGE_BYTES])
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def describe(self, image_bytes):
         """Photos (B,) -> `boxes` (B,R,4), `box_scores`, a caption and its log probability for each region (B,R)."""
-        pixels, status = decode_pixels(image_bytes, self.image_size)
-        found = self.extractor(pixels)
+        pixels, status = self._decode(image_bytes)
+        found = self._extract(pixels)
         decoded = status == OK
         mask = found["region_mask"] & decoded[:, None]
         token_ids, log_probs = self.region_captions_of(found["region_features"])
@@ -169,18 +175,16 @@ class PhotoModel(tf.Module):
             "status": status,
         }
 
-    @tf.function(input_signature=[IMAGE_BYTES, SENTENCES])
+    @tf.function(input_signature=[IMAGE_BYTES, SENTENCES], autograph=False)
     def align(self, image_bytes, sentences):
         """Photos and sentences (B,) -> each word's region by the MRF, all similarities, and the score (Eq. 8)."""
         images = self._embed_image(image_bytes)
         typed, token_ids, place = self._tokenise(sentences)
         mask = images["region_mask"]
         word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
-        vectors = self._sentence_encoder({"token_ids": token_ids})
+        vectors = self.sentence_encoder({"token_ids": token_ids})
         similarity = tf.einsum("btd,brd->btr", vectors, images["regions"])
         similarity = tf.where(word_mask[:, :, None] & mask[:, None, :], similarity, 0.0)  # (B,T,R)
-        from keras_imagesent.alignment.phrases import decode_phrases_in_graph
-
         regions = decode_phrases_in_graph(similarity, word_mask, mask, self.beta)
         known = (place >= 0) & tf.gather(word_mask, tf.maximum(place, 0), batch_dims=1)  # (B,W): typed, in vocabulary
         slots = tf.maximum(place, 0)
@@ -196,17 +200,17 @@ class PhotoModel(tf.Module):
             "status": images["status"],
         }
 
-    @tf.function(input_signature=[IMAGE_BYTES])
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def embed_image(self, image_bytes):
         """Photos (B,) -> the region vectors `regions` (B,R,D) (Eq. 1), `region_mask`, `boxes`, `box_scores`."""
         return self._embed_image(image_bytes)
 
-    @tf.function(input_signature=[SENTENCES])
+    @tf.function(input_signature=[SENTENCES], autograph=False)
     def embed_sentence(self, sentences):
         """Sentences (B,) -> the word vectors `word_vectors` (B,T,D) (Eq. 6), `token_ids` and `word_mask` (B,T)."""
         _, token_ids, _ = self._tokenise(sentences)
         mask = token_ids > 0
-        vectors = self._sentence_encoder({"token_ids": token_ids})
+        vectors = self.sentence_encoder({"token_ids": token_ids})
         vectors = tf.where(mask[:, :, None], vectors, 0.0)
         return {"word_vectors": vectors, "token_ids": token_ids, "word_mask": mask}
 
@@ -219,6 +223,12 @@ class PhotoModel(tf.Module):
             "status": tf.where(finite, OK, "a feature is NaN, infinite or beyond 10,000"),
         }
 
+    def _decode(self, image_bytes):
+        return decode_pixels(image_bytes, self.image_size)
+
+    def _extract(self, pixels):
+        return self.extractor(pixels, training=False)
+
     # --- from pixels and features: what ONNX and LiteRT take ---
 
     def frame_features(self, pixels):
@@ -226,6 +236,13 @@ class PhotoModel(tf.Module):
         feature_map = self.backbone(pixels, training=False)
         frame = tf.tile([[[0.0, 0.0, 1.0, 1.0]]], [tf.shape(pixels)[0], 1, 1])
         return self._pool([feature_map, frame])[:, 0]
+
+    def regions_of(self, pixels):
+        """Pixels -> `boxes`, `box_scores`, `region_mask`, `region_features` and, with an alignment, `regions`."""
+        found = dict(self._extract(pixels))
+        if self.alignment:
+            found["regions"] = self.region_encoder({"region_features": found["region_features"]})
+        return found
 
     def captions_of(self, features, joined=False):
         """Whole-frame vectors (B,F) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
@@ -261,10 +278,10 @@ class PhotoModel(tf.Module):
     # --- alignment ---
 
     def _embed_image(self, image_bytes):
-        pixels, status = decode_pixels(image_bytes, self.image_size)
-        found = self.extractor(pixels)
+        pixels, status = self._decode(image_bytes)
+        found = self._extract(pixels)
         mask = found["region_mask"] & (status == OK)[:, None]
-        regions = self._region_encoder({"region_features": found["region_features"]})
+        regions = self.region_encoder({"region_features": found["region_features"]})
         return {
             "regions": tf.where(mask[:, :, None], regions, 0.0),
             "region_mask": mask,
@@ -274,7 +291,7 @@ class PhotoModel(tf.Module):
         }
 
     def _score(self, similarity, word_mask, region_mask):
-        """Similarities (B,T,R) of photos with their own sentences -> scores (B,), as trained (Eq. 8 or Eq. 7)."""
+        """Similarities (B,T,R) of photos with their own sentences -> scores (B,), as trained (Eqs. 7, 8)."""
         scores = self.alignment.model.get_layer("scores")
         if scores.whole_frame:
             similarity, region_mask = similarity[:, :, :1], region_mask[:, :1]
@@ -283,11 +300,14 @@ class PhotoModel(tf.Module):
             words = tf.reduce_sum(tf.where(present, tf.nn.relu(similarity), 0.0), axis=2)
         else:
             words = tf.reduce_max(tf.where(present, similarity, similarity.dtype.min), axis=2)
-        return tf.reduce_sum(tf.where(word_mask, words, 0.0), axis=1)
+        total = tf.reduce_sum(tf.where(word_mask, words, 0.0), axis=1)
+        if scores.score != "mean_max_sim":
+            return total
+        return total / tf.maximum(tf.reduce_sum(tf.cast(word_mask, tf.float32), axis=1), 1.0)
 
     def _tokenise(self, sentences):
-        """Sentences (B,) -> typed words (B,W), ids without unknown words (B,T), each typed word's place in them or -1."""
-        most = self._sentence_encoder.input["token_ids"].shape[-1]
+        """Sentences (B,) -> typed words (B,W), known words' ids (B,T), each typed word's place among them or -1."""
+        most = self.max_words
         typed, ids = self._sentence_to_ids(sentences)
         known = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, most])
         ids = ids.to_tensor(0, shape=[None, MOST_TYPED_WORDS])
@@ -299,11 +319,10 @@ class PhotoModel(tf.Module):
         """Orders the captions by log probability + rerank * the alignment's score (Eq. 8)."""
         mine, theirs = self.captioner.vocabulary, self.alignment.vocabulary
         other_id = [0, *((theirs.encode(word) or [0])[0] for word in mine.words)]
-        most = self._sentence_encoder.input["token_ids"].shape[-1]
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
-        ids = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, most])  # (B*N,T)
-        vectors = self._sentence_encoder({"token_ids": ids})
-        regions = self._region_encoder({"region_features": found["region_features"]})
+        ids = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, self.max_words])  # (B*N,T)
+        vectors = self.sentence_encoder({"token_ids": ids})
+        regions = self.region_encoder({"region_features": found["region_features"]})
         regions = tf.repeat(regions, self.n_captions, axis=0)
         mask = tf.repeat(found["region_mask"], self.n_captions, axis=0)
         similarity = tf.einsum("btd,brd->btr", vectors, regions)

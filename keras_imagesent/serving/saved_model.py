@@ -122,7 +122,8 @@ def warmup_requests(photo_model, photos=()):
 def _write_graph(photo_model, folder):
     archive = keras.export.ExportArchive()  # it stores each weight once, as long as no model is tracked
     for name, (function, specifications) in signatures(photo_model).items():
-        archive.add_endpoint(name, function.python_function, specifications)
+        function.get_concrete_function(*specifications)  # what the command line has traced is not traced again
+        archive.add_endpoint(name, function)
     if photo_model.alignment:
         archive.track(photo_model.word_table)
     with contextlib.redirect_stdout(io.StringIO()):

@@ -12,7 +12,8 @@ from keras_imagesent.regions.yolo import DecodeBoxes
 from keras_imagesent.serving.photo_model import Part, PhotoModel
 
 SIZE, FEATURES = 64, 16
-WORDS = "a dog red blue ball on the grass man runs big small in with water two children play white black".split()
+TEXT = "a dog red blue ball on the grass man runs big small in with water two children play white black"
+WORDS = TEXT.split()
 VOCABULARY = Vocabulary(WORDS, list(range(len(WORDS), 0, -1)), sentences=10)
 
 

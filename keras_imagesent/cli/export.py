@@ -1,0 +1,121 @@
+"""Writes a trained model as files that run without this package.
+
+  saved-model  one TensorFlow SavedModel with all signatures, as the next version in OUT (TF Serving's layout)
+  onnx         image encoder, regions, sentence encoder, beam search, and pixels -> words, for ONNX Runtime
+  litert       the same pieces for LiteRT (TensorFlow Lite) in float32, float16 and int8
+
+Models that are not named are the shipped ones.
+
+  imagesent export exported/imagesent
+  imagesent export exported/onnx --format onnx --captioner runs/captioner
+  imagesent export exported/litert --format litert --photos photos/
+"""
+
+from pathlib import Path
+
+PARTS = {
+    "backbone": "the network that looks at the photo (.keras)",
+    "detector": "the network that finds regions (.keras)",
+    "alignment": "run folder of `imagesent train-alignment`",
+    "captioner": "run folder of `imagesent train-captioner` on whole photos",
+    "region-captioner": "run folder of `imagesent train-captioner` on regions",
+}
+
+
+def add_arguments(parser):
+    parser.add_argument("out", type=Path, help="folder to write to; for a SavedModel its name is the model's name")
+    parser.add_argument("--format", choices=["saved-model", "onnx", "litert"], default="saved-model")
+    for name, what in PARTS.items():
+        parser.add_argument(f"--{name}", metavar="PATH", help=f"{what}; default: the shipped one")
+    parser.add_argument("--beam", type=int, default=3, help="sentences kept in the search (default: %(default)s)")
+    parser.add_argument("--captions", type=int, default=3, help="captions for each photo (default: %(default)s)")
+    parser.add_argument("--max-length", type=int, default=20, help="most words of a caption (default: %(default)s)")
+    parser.add_argument("--length-penalty", type=float, help="0 plain log probability, 1 its mean over the words")
+    parser.add_argument("--beta", type=float, help="how strongly neighbouring words share a region")
+    parser.add_argument("--rerank", type=float, default=0.0, help="weight of the alignment's score beside a caption's")
+    parser.add_argument(
+        "--photos",
+        type=Path,
+        metavar="FOLDER",
+        help="real photos: int8 ranges, warm-up requests (default: drawn scenes)",
+    )
+    parser.add_argument(
+        "--card", type=Path, action="append", default=[], help="a file to put beside the model, e.g. its card"
+    )
+
+
+def run(args):
+    from keras_imagesent.errors import InputError
+
+    for file in args.card:
+        if not file.is_file():
+            raise InputError(f"{file} is no file: name the model card or licence to put beside the model")
+    if args.out.exists() and not args.out.is_dir():
+        raise InputError(f"{args.out} is a file: name a folder to write to")
+    photos = read_photos(args.photos)
+
+    from keras_imagesent.serving.photo_model import load_photo_model
+
+    chosen = {name: getattr(args, name) for name in ("length_penalty", "beta") if getattr(args, name) is not None}
+    model = load_photo_model(
+        **{name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in PARTS},
+        beam=args.beam,
+        captions=args.captions,
+        max_length=args.max_length,
+        rerank=args.rerank,
+        **chosen,
+    )
+    if args.format == "saved-model":
+        from keras_imagesent.serving.saved_model import export_saved_model
+
+        written = [export_saved_model(model, args.out, [*documents(), *args.card], photos[:1])]
+    elif args.format == "onnx":
+        from keras_imagesent.serving.onnx_export import export_onnx
+
+        written = export_onnx(model, args.out)
+    else:
+        from keras_imagesent.serving.litert_export import export_litert
+
+        written = export_litert(model, args.out, photos=representative(photos, model.image_size))
+    for path in written:
+        size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
+        print(f"{path}  {size / 1e6:.1f} MB")
+
+
+def read_photos(folder, most=100):
+    """The encoded photos of a folder, at most 100; none if no folder is given."""
+    from keras_imagesent.errors import InputError
+
+    if folder is None:
+        return []
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: give one with photos")
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in (".jpg", ".jpeg", ".png"))[:most]
+    if not files:
+        raise InputError(f"{folder} has no .jpg or .png photo: give a folder with photos")
+    return [file.read_bytes() for file in files]
+
+
+def representative(photos, size):
+    """Pixels (N,S,S,3) of the photos, or of drawn scenes where there are none."""
+    import tempfile
+
+    import numpy as np
+
+    from keras_imagesent.data.scenes import make_scenes
+    from keras_imagesent.regions.pillow_photo import read_pixels
+
+    if not photos:
+        with tempfile.TemporaryDirectory() as folder:
+            make_scenes(Path(folder) / "scenes", 50)
+            photos = [file.read_bytes() for file in sorted((Path(folder) / "scenes" / "images").iterdir())]
+    return np.stack([read_pixels(photo, size) for photo in photos])
+
+
+def documents():
+    """LICENSE and NOTICE of this package, as far as they are installed."""
+    import keras_imagesent
+
+    root = Path(keras_imagesent.__file__).parent
+    places = [root.parent, *root.parent.glob("keras_imagesent-*.dist-info/licenses")]
+    return [place / name for name in ("LICENSE", "NOTICE") for place in places if (place / name).is_file()]

@@ -1,0 +1,111 @@
+"""The pieces as ONNX files that run in ONNX Runtime without TensorFlow."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_imagesent.extras import require
+from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
+from keras_imagesent.serving.saved_model import preprocessing
+
+OPSET = 18  # the newest that tf2onnx writes
+NEAR = 1e-3  # how far a converted number may lie from Keras's, relative to the largest
+
+
+def export_onnx(photo_model, folder, licence="Apache-2.0", names=None):
+    """Writes each piece as `<piece>.onnx` with a dynamic batch, checked against Keras; returns the paths.
+
+    The converter reports success even where the file computes something else, so every file is run in ONNX Runtime on
+    two photos' worth of input and compared before it is kept.
+
+    Example:
+        >>> export_onnx(load_photo_model(), "exported/onnx")
+        [PosixPath('exported/onnx/image_encoder.onnx'), ...]
+    """
+    require("onnxruntime", "onnx")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, (function, specifications) in pieces(photo_model).items():
+        if names and name not in names:
+            continue
+        model = convert(function, specifications, name)
+        _set_metadata(model, photo_model, name, licence)
+        content = model.SerializeToString()
+        check(content, function, specifications, name)
+        written.append(write_whole(folder / f"{name}.onnx", content))
+    write_side_files(photo_model, folder)
+    return written
+
+
+def convert(function, specifications, name):
+    """A `tf.function`-able function -> onnx.ModelProto with the function's own input and output names."""
+    tf2onnx = require("tf2onnx", "onnx")
+    onnx = require("onnx", "onnx")
+    traced = tf.function(function, input_signature=specifications, autograph=False)
+    model, _ = tf2onnx.convert.from_function(traced, input_signature=specifications, opset=OPSET)
+    model.graph.name = name
+    onnx.checker.check_model(model, full_check=True)
+    foreign = sorted({node.op_type for node in _nodes(model.graph) if node.domain not in ("", "ai.onnx")})
+    if foreign:
+        raise RuntimeError(f"{name}: tf2onnx left operations that are not ONNX's: {', '.join(foreign)}")
+    return model
+
+
+def check(content, function, specifications, name):
+    """Runs the file in ONNX Runtime and compares with TensorFlow: ids must be equal, numbers near."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    inputs = sample_inputs(specifications)
+    outputs = session.run(None, inputs)
+    wanted = function(*(tf.constant(inputs[specification.name]) for specification in specifications))
+    for output, value in zip(session.get_outputs(), outputs, strict=True):
+        expected = wanted[output.name].numpy()
+        if output.name == "token_ids":
+            same = (value == expected).mean() > 0.9  # a near tie may change places
+        else:
+            same = np.allclose(value, expected, atol=NEAR * max(1.0, float(np.abs(expected).max())))
+        if value.shape != expected.shape or not same:
+            raise RuntimeError(f"{name}: ONNX Runtime's {output.name} is not TensorFlow's: do not use this file")
+
+
+def sample_inputs(specifications, rows=2):
+    """Pixels, features and ids that look like real ones, by specification."""
+    rng = np.random.default_rng(0)
+    inputs = {}
+    for specification in specifications:
+        shape = [rows, *specification.shape[1:]]
+        if specification.dtype == tf.int32:
+            value = rng.integers(0, 5, shape)
+        elif specification.name == "pixels":
+            value = np.round(
+                np.linspace(0, 255, int(np.prod(shape))).reshape(shape) * rng.uniform(0.5, 1, [*shape[:3], 1])
+            )
+        else:
+            value = rng.uniform(0, 1, shape)
+        inputs[specification.name] = value.astype(specification.dtype.as_numpy_dtype)
+    return inputs
+
+
+def _set_metadata(model, photo_model, name, licence):
+    import onnx
+
+    metadata = {"preprocessing": json.dumps(preprocessing(photo_model)), "licence": licence}
+    part = piece_part(photo_model, name)
+    if part:
+        metadata["words"] = words_json(part.vocabulary)
+        metadata["training"] = json.dumps(part.settings)
+    onnx.helper.set_model_props(model, metadata)
+    model.producer_name = "keras_imagesent"
+
+
+def _nodes(graph):
+    """All nodes of a graph and of the graphs inside its loops and branches."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _nodes(inner)
