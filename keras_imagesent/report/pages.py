@@ -220,13 +220,15 @@ def _page(title, pages, current, body, scripts):
 def _cell(value):
     if value is None:
         return ""
+    if isinstance(value, (list, tuple)):  # mean and standard deviation
+        return " ± ".join(map(_cell, value))
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1 else f"{value:.1f}" if abs(value) < 1e4 else f"{value:.0f}"
     return escape(str(value))
 
 
 def _is_number(rows, column):
-    return any(isinstance(row[column], (int, float)) for row in rows if column < len(row))
+    return any(isinstance(row[column], (int, float, list, tuple)) for row in rows if column < len(row))
 
 
 def _right(number):
