@@ -45,9 +45,9 @@ class Captioner(keras.Model):
 
         recurrence = self.get_layer("recurrence")
         image = self.get_layer("image_encoder")(tf.gather(image_features, order), training=training)
-        z = self.get_layer("word_encoder")(pack(inputs)[None], training=training)[0]  # (N, gates * units)
-        steps = tf.split(z, going_on, num=token_ids.shape[1])
-        steps[0] = steps[0] + image
+        z = self.get_layer("word_encoder")(pack(inputs)[None], training=training)[0]  # (N, units)
+        steps = tf.split(recurrence.cell.project(z), going_on, num=token_ids.shape[1])
+        steps[0] = steps[0] + recurrence.cell.project(image)
         states, hidden = recurrence.initial_states(image), []
         for step in steps:
             h, states = recurrence.cell(step, [state[: tf.shape(step)[0]] for state in states])
@@ -127,14 +127,14 @@ def build_captioner(
     x = layers.Dropout(dropout, name="image_dropout")(FeatureCentring(name="centring")(features))
     if image_dim:
         x = layers.Dense(image_dim, "relu", name="image_hidden")(x)
-    x = layers.Dense(recurrence.input_units, "relu" if activate_image else None, use_bias=False, name="image_bias")(x)
+    x = layers.Dense(units, "relu" if activate_image else None, use_bias=False, name="image_bias")(x)
     image_encoder = keras.Model(features, x, name="image_encoder")
 
     # --- the words: W_hx x_t of every step in one product ---
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     x = layers.Embedding(vocabulary_size + 2, word_dim, name="word_vectors")(token_ids)
     x = layers.Dropout(dropout, name="word_dropout")(x)
-    x = layers.Dense(recurrence.input_units, "relu" if activate_words else None, use_bias=False, name="word_input")(x)
+    x = layers.Dense(units, "relu" if activate_words else None, use_bias=False, name="word_input")(x)
     word_encoder = keras.Model(token_ids, x, name="word_encoder")
 
     # --- the recurrence and the vocabulary (Eqs. 14, 15), one product for the logits of all steps ---
@@ -209,7 +209,7 @@ class Decoder:
         if len(states) > self.recurrence.cell.states:  # the first step (Eq. 14)
             *states, image = states
             z = z + image
-        h, states = self.recurrence.cell(z, states)
+        h, states = self.recurrence.cell(self.recurrence.cell.project(z), states)
         return self.output(h), states
 
 

@@ -1,7 +1,7 @@
 """The three recurrent cells of the captioner; everything around them is shared.
 
-A cell takes `z`, the input of one step already projected to `input_units` numbers (`W_hx x_t + [t=1] b_v` of Eq. 14),
-and its states, and gives the new hidden state and states. Training, greedy, sampling and beam search call the same cell.
+Each step's input is `z_t = W_hx x_t + [t=1] b_v` (Eq. 14), as long as the hidden state. `project` brings the inputs of
+many steps to the cell's gates in one product; `call` is one step. Training, greedy, sampling and beam search use both.
 """
 
 import keras
@@ -16,22 +16,25 @@ class ReluCell(keras.layers.Layer):
         units: size of the hidden state.
 
     Call arguments:
-        z: (B, units) the projected input of this step.
+        z: (B, units) the input of this step.
         states: list of one tensor (B, units).
 
     Example:
         >>> h, states = ReluCell(512)(z, [h])
     """
 
-    gates, states = 1, 1
+    states = 1
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
         self.units = units
 
-    def build(self, z_shape, states_shape=None):
+    def build(self, z_shape=None, states_shape=None):
         self.kernel = self.add_weight((self.units, self.units), "orthogonal", name="kernel")
         self.bias = self.add_weight((self.units,), "zeros", name="bias")
+
+    def project(self, z):
+        return z
 
     def call(self, z, states):
         h = ops.relu(z + ops.matmul(states[0], self.kernel) + self.bias)
@@ -43,27 +46,31 @@ class ReluCell(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class LSTMCell(keras.layers.Layer):
-    """Long short-term memory on projected inputs; the forget gate starts open (bias 1).
+    """Long short-term memory; the forget gate starts open (bias 1).
 
     Args:
         units: size of the hidden state.
 
     Call arguments:
-        z: (B, 4 units) the projected input: input, forget and output gate, then candidate.
+        z: (B, 4 units) the projected input of this step: input, forget and output gate, then candidate.
         states: list of two tensors (B, units): hidden state and memory.
     """
 
-    gates, states = 4, 2
+    states = 2
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
         self.units = units
 
-    def build(self, z_shape, states_shape=None):
+    def build(self, z_shape=None, states_shape=None):
         units = self.units
+        self.input_kernel = self.add_weight((units, 4 * units), "glorot_uniform", name="input_kernel")
         self.kernel = self.add_weight((units, 4 * units), "orthogonal", name="kernel")
         self.bias = self.add_weight((4 * units,), "zeros", name="bias")
         self.bias.assign(ops.concatenate([ops.zeros(units), ops.ones(units), ops.zeros(2 * units)]))
+
+    def project(self, z):
+        return ops.matmul(z, self.input_kernel)
 
     def call(self, z, states):
         h, memory = states
@@ -85,19 +92,23 @@ class GRUCell(keras.layers.Layer):
         units: size of the hidden state.
 
     Call arguments:
-        z: (B, 3 units) the projected input: update and reset gate, then candidate.
+        z: (B, 3 units) the projected input of this step: update and reset gate, then candidate.
         states: list of one tensor (B, units).
     """
 
-    gates, states = 3, 1
+    states = 1
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
         self.units = units
 
-    def build(self, z_shape, states_shape=None):
+    def build(self, z_shape=None, states_shape=None):
+        self.input_kernel = self.add_weight((self.units, 3 * self.units), "glorot_uniform", name="input_kernel")
         self.kernel = self.add_weight((self.units, 3 * self.units), "orthogonal", name="kernel")
         self.bias = self.add_weight((3 * self.units,), "zeros", name="bias")
+
+    def project(self, z):
+        return ops.matmul(z, self.input_kernel)
 
     def call(self, z, states):
         (h,) = states
@@ -126,8 +137,8 @@ class Recurrence(keras.layers.Layer):
         units: size of the hidden state.
 
     Call arguments:
-        z: (B, T, gates * units) the projected words, T fixed.
-        image: (B, gates * units) b_v.
+        z: (B, T, units) W_hx x_t of every step, T fixed.
+        image: (B, units) b_v.
 
     Returns:
         (B, T, units) the hidden states.
@@ -138,21 +149,16 @@ class Recurrence(keras.layers.Layer):
         self.units = units
         self.cell = CELLS[cell](units, name=cell)
 
-    @property
-    def input_units(self):
-        return self.cell.gates * self.units
-
     def build(self, z_shape, image_shape=None):
-        self.cell.build((z_shape[0], z_shape[2]))
+        self.cell.build()
 
     def initial_states(self, like):
-        """h_0 = 0 for every row of `like` (B, gates * units)."""
-        zeros = ops.zeros_like(like[:, : self.units])
-        return [zeros] * self.cell.states
+        """h_0 = 0 for every row of `like` (B, units)."""
+        return [ops.zeros_like(like)] * self.cell.states
 
     def call(self, z, image):
-        steps = ops.unstack(z, axis=1)
-        steps[0] = steps[0] + image
+        steps = ops.unstack(self.cell.project(z), axis=1)
+        steps[0] = steps[0] + self.cell.project(image)
         states, hidden = self.initial_states(image), []
         for step in steps:
             h, states = self.cell(step, states)

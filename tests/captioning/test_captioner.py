@@ -29,6 +29,7 @@ def loop(model, features, inputs):
     h, c, out = np.zeros((len(features), units)), np.zeros((len(features), units)), []
     for t in range(inputs.shape[1]):
         z = find("word_vectors/embeddings")[inputs[:, t]] @ find("word_input/kernel") + (image if t == 0 else 0)
+        z = z @ cell.input_kernel.numpy() if cell.name != "relu" else z
         if cell.name == "relu":
             h = np.maximum(0, z + h @ kernel + bias)
         elif cell.name == "lstm":
