@@ -1,0 +1,83 @@
+"""Boxes, phrases in captions, and both file forms of phrase boxes."""
+
+import numpy as np
+import pytest
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.evaluation import grounding
+from tests.conftest import SHARED, needs_shared
+
+BOX = [0.2, 0.2, 0.6, 0.6]
+
+
+def test_overlap_hit_and_point():
+    boxes = [BOX, [0.4, 0.2, 0.8, 0.6], [0.7, 0.7, 0.9, 0.9], [0.0, 0.0, 1.0, 1.0]]
+    np.testing.assert_allclose(grounding.overlaps(boxes, [BOX])[:, 0], [1, 1 / 3, 0, 0.16])
+    assert grounding.hits(boxes, [BOX]).tolist() == [True, False, False, False]
+    assert grounding.hits(boxes, [BOX, boxes[2]]).tolist() == [True, False, True, False]
+    assert grounding.points(boxes, [BOX]).tolist() == [True, True, False, True]
+
+
+def test_finds_a_phrase_in_the_first_caption_that_has_it():
+    captions = ["Two dogs run .", "A man, and a BROWN dog, run ."]
+    assert grounding.find_phrase("a brown dog", captions) == (1, 3, 5)
+    assert grounding.find_phrase("dog", captions) == (1, 5, 5)
+    assert grounding.find_phrase("a cat", captions) is None
+    assert grounding.find_phrase("...", captions) is None
+
+
+def test_chosen_region_sums_the_words_of_the_phrase():
+    similarity = np.array([[9.0, 0, 0, 0], [0, 1, 2, 0], [0, 4, 2, 9]])
+    in_phrase, mask = np.array([False, True, True]), np.array([True, True, True, False])
+    assert grounding.choose_region(similarity, in_phrase, mask) == 1
+    assert grounding.choose_region(similarity, np.zeros(3, bool), mask) == 0
+    assert grounding.choose_region(similarity, in_phrase, mask, beta=100.0) == 0  # one region for the whole sentence
+
+
+def test_reads_the_csv(tmp_path):
+    path = tmp_path / "boxes.csv"
+    path.write_text(
+        "filename,phrase,x0,y0,x1,y1\na.jpg,a dog,0,0,0.5,0.5\na.jpg,a cat,0,0,1,1\na.jpg,a dog,0.5,0.5,1,1\n"
+    )
+    dog, cat = grounding.read_phrase_boxes(path)
+    assert (dog.filename, dog.phrase, dog.boxes.shape, cat.phrase) == ("a.jpg", "a dog", (2, 4), "a cat")
+    path.write_text("filename,phrase,x0,y0,x1\na.jpg,a dog,0,0,0.5\n")
+    with pytest.raises(InputError, match="has no column 'y1'"):
+        grounding.read_phrase_boxes(path)
+    path.write_text("filename,phrase,x0,y0,x1,y1\na.jpg,a dog,0,0,wide,1\n")
+    with pytest.raises(InputError, match="line 2: a box is four numbers"):
+        grounding.read_phrase_boxes(path)
+
+
+XML = """<annotation><filename>36979.jpg</filename><size><width>200</width><height>100</height></size>
+<object><name>1</name><bndbox><xmin>20</xmin><ymin>10</ymin><xmax>100</xmax><ymax>50</ymax></bndbox></object>
+<object><name>1</name><name>2</name><bndbox><xmin>0</xmin><ymin>0</ymin><xmax>200</xmax><ymax>100</ymax></bndbox></object>
+<object><name>3</name><scene>1</scene><nobndbox>1</nobndbox></object></annotation>"""
+
+
+def test_reads_flickr30k_entities(tmp_path):
+    annotations, sentences = tmp_path / "Annotations", tmp_path / "Sentences"
+    annotations.mkdir()
+    with pytest.raises(InputError, match="no .xml in"):
+        grounding.read_entities(annotations, sentences)
+    sentences.mkdir()
+    (annotations / "36979.xml").write_text(XML)
+    with pytest.raises(InputError, match="expected .*36979.txt"):
+        grounding.read_entities(annotations, sentences)
+    text = (
+        "[/EN#1/people Two men] in [/EN#3/scene a yard] near [/EN#2/other/scene a wall] .\n[/EN#1/people Two men] .\n"
+    )
+    (sentences / "36979.txt").write_text(text)
+    men, wall = grounding.read_entities(annotations, sentences)
+    assert (men.phrase, wall.phrase, men.filename) == ("Two men", "a wall", "36979.jpg")
+    np.testing.assert_allclose(men.boxes, [[0, 0, 1, 1], [0.1, 0.1, 0.5, 0.5]])
+    (annotations / "36979.xml").write_text("<annotation>")
+    with pytest.raises(InputError, match="not an annotation of Flickr30k Entities"):
+        grounding.read_entities(annotations, sentences)
+
+
+@needs_shared
+def test_reads_the_real_csv():
+    items = grounding.read_phrase_boxes(SHARED / "flickr8k" / "phrase_boxes_dev.csv")
+    assert len(items) > 1000 and all(item.boxes.shape[1] == 4 for item in items)
+    assert len({(item.filename, item.phrase) for item in items}) == len(items)
