@@ -36,9 +36,15 @@ def typed_words(text):
     >>> typed_words("A red-haired MAN!")
     [('A', 'a'), ('red-haired', 'redhaired'), ('MAN!', 'man')]
     """
-    typed = (piece for piece in _BLANKS.split(text) if piece)
-    pairs = ((piece, "".join(c for c in fold(piece) if unicodedata.category(c)[0] in "LMN")) for piece in typed)
+    pairs = ((piece, _letters(fold(piece))) for piece in _BLANKS.split(text))
     return [(piece, word) for piece, word in pairs if word]
+
+
+def _letters(text):
+    """The letters, marks and digits of a text."""
+    if text.isalnum():
+        return text
+    return "".join(character for character in text if unicodedata.category(character)[0] in "LMN")
 
 
 def tokenise(text):

@@ -49,7 +49,8 @@ def test_on_english_it_is_the_papers_rule():
 
 def test_every_character_gives_the_same_words_in_both():
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-    assert [c for c, words in zip(characters, graph_words(characters), strict=True) if words != tokenise(c)] == []
+    sentences = [" ".join(characters[start : start + 512]) for start in range(0, len(characters), 512)]
+    assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
 
 
 def test_noise_gives_the_same_words_in_both():
@@ -62,12 +63,12 @@ def test_noise_gives_the_same_words_in_both():
         )
         return random_.choice(tricky) if random_.random() < 0.2 else chr(random_.randrange(low, high))
 
-    sentences = ["".join(character() for _ in range(random_.randrange(1, 25))) for _ in range(20_000)]
+    sentences = ["".join(character() for _ in range(random_.randrange(1, 25))) for _ in range(10_000)]
     assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=20))
 def test_whatever_hypothesis_finds_gives_the_same_words_in_both(sentences):
     assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
 

@@ -1,0 +1,472 @@
+"""Reading and checking data sets: every form on a real sample, and everything that can be wrong with one."""
+
+import json
+import shutil
+import struct
+import zlib
+
+import pytest
+from PIL import Image
+
+from keras_imagesent.data.dataset import Dataset, Photo, check_dataset, read_dataset, set_aside
+from keras_imagesent.data.entries import Problem
+from keras_imagesent.errors import InputError
+from tests.conftest import SHARED, needs_shared
+
+# The first photo of dataset_coco.json and captions_val2014.json, word for word.
+MOPED = [
+    "A man with a red helmet on a small moped on a dirt road. ",
+    "Man riding a motor bike on a dirt road on the countryside.",
+    "A man riding on the back of a motorcycle.",
+    "A dirt path with a young person on a motor bike rests to the foreground of a verdant area with a bridge and a "
+    "background of cloud-wreathed mountains. ",
+    "A man in a red shirt and a red hat is on a motorcycle on a hill side.",
+]
+CHILD = [
+    "A child in a pink dress is climbing up a set of stairs in an entry way .",
+    "A girl going into a wooden building .",
+]
+
+
+def write(path, content):
+    """Writes text, bytes, or anything else as JSON."""
+    if not isinstance(content, str | bytes):
+        content = json.dumps(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def make_photo(path, colour="red", size=(40, 30)):
+    path.parent.mkdir(exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+    return path
+
+
+def karpathy(*photos):
+    """Karpathy's JSON of (filename, split, captions)."""
+    images = [
+        {
+            "filename": name,
+            "split": split,
+            "imgid": number,
+            "sentences": [{"raw": raw, "tokens": []} for raw in captions],
+        }
+        for number, (name, split, captions) in enumerate(photos)
+    ]
+    return {"images": images, "dataset": "mine"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four whole photos, a.jpg to d.png, in images/."""
+    for name, colour in [("a.jpg", "red"), ("b.jpg", "blue"), ("c.jpg", "green"), ("d.png", "white")]:
+        make_photo(tmp_path / "images" / name, colour)
+    return tmp_path
+
+
+def read(folder, content, name="data", **options):
+    return read_dataset(write(folder / name, content), folder / "images", **options)
+
+
+# ---- the forms
+
+
+@needs_shared
+def test_karpathy_json_of_flickr8k():
+    dataset = read_dataset(SHARED / "flickr8k/dataset.json", SHARED / "flickr8k/images")
+    assert dataset.splits == {"train": 6000, "val": 1000}
+    assert sum(len(photo.captions) for photo in dataset.photos) == 35_000
+    assert dataset.problems == []
+    assert dataset.photos[0].captions[0] == "A black dog is running after a white dog in the snow ."
+    assert dataset.photos[0].path.is_file()
+    assert [photo.photo_id for photo in dataset.photos] == list(range(7000))
+
+
+@needs_shared
+def test_flickr_token_file_says_the_same_as_karpathy_json():
+    token = read_dataset(SHARED / "flickr8k/Flickr8k.token.txt", SHARED / "flickr8k/images")
+    karpathys = read_dataset(SHARED / "flickr8k/dataset.json", SHARED / "flickr8k/images")
+    names = {"dev": "val", "train": "train"}
+    assert token.splits == {"train": 6000, "dev": 1000}
+    assert {photo.filename: (names[photo.split], sorted(photo.captions)) for photo in token.photos} == {
+        photo.filename: (photo.split, sorted(photo.captions)) for photo in karpathys.photos
+    }
+
+
+def test_karpathy_json_of_coco(folder):
+    image = {
+        "filepath": "val2014",
+        "sentids": [770337, 771687, 772707, 776154, 781998],
+        "filename": "COCO_val2014_000000391895.jpg",
+        "imgid": 0,
+        "split": "test",
+        "sentences": [{"tokens": [], "raw": raw, "imgid": 0, "sentid": 770337 + n} for n, raw in enumerate(MOPED)],
+        "cocoid": 391895,
+    }
+    rest = image | {"filename": "COCO_val2014_000000522418.jpg", "split": "restval"}
+    make_photo(folder / "images" / "val2014" / image["filename"])
+    dataset = read(folder, {"images": [image, rest], "dataset": "coco"}, "dataset_coco.json")
+    assert dataset.splits == {"test": 1, "train": 1}  # restval trains
+    photo = dataset.photos[0]
+    assert photo.path == folder / "images/val2014" / image["filename"]
+    assert photo.captions == [caption.strip() for caption in MOPED]
+    assert dataset.photos[1].path == folder / "images" / rest["filename"]  # not below val2014/: straight in the folder
+
+
+def test_coco_captions_json(folder, capsys):
+    content = {
+        "info": {"description": "COCO 2014 Dataset", "version": "1.0", "year": 2014},
+        "licenses": [{"id": 3, "name": "Attribution-NonCommercial-NoDerivs License"}],
+        "images": [
+            {
+                "license": 3,
+                "file_name": "COCO_val2014_000000391895.jpg",
+                "coco_url": "http://images.cocodataset.org/val2014/COCO_val2014_000000391895.jpg",
+                "height": 360,
+                "width": 640,
+                "date_captured": "2013-11-14 11:18:45",
+                "flickr_url": "http://farm9.staticflickr.com/8186/8119368305_4e622c8349_z.jpg",
+                "id": 391895,
+            }
+        ],
+        "annotations": [
+            {"image_id": 391895, "id": 770337, "caption": MOPED[0]},
+            {"image_id": 203564, "id": 37, "caption": "A bicycle replica with a clock as the front wheel."},
+            {"image_id": 391895, "id": 771687, "caption": MOPED[1]},
+        ],
+    }
+    dataset = read(folder, content, "captions_val2014.json")
+    assert [(photo.split, photo.captions) for photo in dataset.photos] == [("val", [MOPED[0].strip(), MOPED[1]])]
+    assert dataset.problems == [Problem("captions_val2014.json caption 37", "its photo is not in the file")]
+    assert capsys.readouterr().out == ""  # pycocotools talks
+
+
+def test_coco_has_a_file_for_each_split(folder):
+    files = []
+    for split, name in [("train", "a.jpg"), ("val", "b.jpg")]:
+        content = {
+            "images": [{"id": 1, "file_name": name}],
+            "annotations": [{"id": 1, "image_id": 1, "caption": "One."}],
+        }
+        files.append(write(folder / f"captions_{split}2017.json", content))
+    dataset = read_dataset(files, folder / "images")
+    assert [(photo.filename, photo.split, photo.photo_id) for photo in dataset.photos] == [
+        ("a.jpg", "train", 0),
+        ("b.jpg", "val", 1),
+    ]
+
+
+TOKENS = f"a.jpg#0\t{CHILD[0]}\na.jpg#1\t{CHILD[1]}\nb.jpg#0\tA dog .\nz.jpg.1#0\tStray .\n"
+
+
+def test_token_file_with_the_lists_beside_it(folder):
+    write(folder / "Flickr_8k.trainImages.txt", "a.jpg\r\n")
+    write(folder / "Flickr_8k.devImages.txt", "b.jpg\n\n")
+    dataset = read(folder, TOKENS, "Flickr8k.token.txt")
+    assert [(photo.filename, photo.split, photo.captions) for photo in dataset.photos] == [
+        ("a.jpg", "train", CHILD),
+        ("b.jpg", "dev", ["A dog ."]),
+    ]
+    assert dataset.problems == []  # z.jpg is in no list: in no split
+
+
+def test_token_file_with_named_lists_without_endings(folder):
+    lists = {
+        "train": write(folder / "x", "a\n"),
+        "test": write(folder / "y", "b\nc\n"),
+    }  # as Flickr30k Entities has them
+    dataset = read(folder, TOKENS, split_files=lists)
+    assert [(photo.filename, photo.split) for photo in dataset.photos] == [("a.jpg", "train"), ("b.jpg", "test")]
+    assert dataset.problems == [Problem("c", "has no caption")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'filename,caption,split\na.jpg,"One, two.",train\nb.jpg,Three.,test\na.jpg,Four.,train\n',
+        '\ufeffFilename;Caption;Split\r\na.jpg;"One, two.";train\r\nb.jpg;Three.;test\r\na.jpg;Four.;\r\n',
+        "filename\tcaption\tsplit\na.jpg\tOne, two.\t\nb.jpg\tThree.\ttest\na.jpg\tFour.\ttrain\n",
+        '{"filename": "a.jpg", "caption": "One, two."}\n{"filename": "b.jpg", "caption": "Three.", "split": "test"}\n'
+        '{"filename": "a.jpg", "caption": "Four.", "split": "train"}\n',
+        '{"filename": "a.jpg", "caption": ["One, two.", "Four."]}\n\n'
+        '{"filename": "b.jpg", "split": "test", "caption": "Three."}',
+    ],
+)
+def test_a_table_of_ones_own(folder, text):
+    dataset = read(folder, text)
+    assert [(photo.filename, photo.split, photo.captions) for photo in dataset.photos] == [
+        ("a.jpg", "train", ["One, two.", "Four."]),
+        ("b.jpg", "test", ["Three."]),
+    ]
+    assert dataset.problems == []
+
+
+def test_kaggles_table_and_no_split_at_all(folder):
+    assert read(folder, "image,caption\na.jpg,A dog.\n").splits == {"train": 1}
+
+
+def test_one_line_of_json_lines(folder):
+    assert read(folder, '{"filename": "a.jpg", "caption": "A dog."}').photos[0].captions == ["A dog."]
+
+
+def test_any_number_of_captions(folder):
+    dataset = read(
+        folder, karpathy(("a.jpg", "train", ["One."]), ("b.jpg", "train", [f"Number {n}." for n in range(9)]))
+    )
+    assert [len(photo.captions) for photo in dataset.photos] == [1, 9]
+
+
+# ---- what is wrong with the sentences
+
+
+def test_captions_that_cannot_be_used_are_set_aside(folder):
+    rows = [
+        b"filename,caption",
+        b"a.jpg,A dog.",
+        b"a.jpg,caf\xe9",
+        b"a.jpg, ... ",
+        b"b.jpg,",
+        b"c.jpg",
+        b",Lost.",
+        b"d.png,A,B",
+    ]
+    dataset = read(folder, b"\n".join(rows), "mine.csv")
+    assert [(photo.filename, photo.captions) for photo in dataset.photos] == [("a.jpg", ["A dog."])]
+    assert sorted(dataset.problems, key=lambda problem: problem.item) == [
+        Problem("a.jpg caption 1", "not UTF-8 text"),
+        Problem("a.jpg caption 2", "has no words"),
+        Problem("b.jpg", "has no caption"),
+        Problem("b.jpg caption 0", "has no words"),
+        Problem("mine.csv line 6", "has no caption"),
+        Problem("mine.csv line 7", "has no filename"),
+        Problem("mine.csv line 8", 'more cells than the first line: put captions with commas in "quotes"'),
+    ]
+
+
+def test_lines_of_json_that_cannot_be_used_are_set_aside(folder):
+    lines = [
+        '{"filename": "a.jpg", "caption": "A dog."}',
+        '{"filename": 3, "caption": "x"}',
+        "[]",
+        '{"filename": "b.jpg"}',
+        "{",
+    ]
+    dataset = read(folder, "\n".join(lines), "mine.jsonl")
+    assert [photo.filename for photo in dataset.photos] == ["a.jpg"]
+    assert [problem.item for problem in dataset.problems] == [f"mine.jsonl line {number}" for number in (2, 3, 4, 5)]
+
+
+def test_photo_numbers_do_not_change_when_something_is_set_aside(folder):
+    dataset = read(folder, karpathy(("a.jpg", "train", []), ("b.jpg", "train", ["A dog."])))
+    assert [(photo.filename, photo.photo_id) for photo in dataset.photos] == [("b.jpg", 1)]
+    assert dataset.problems == [Problem("a.jpg", "has no caption")]
+
+
+@pytest.mark.parametrize("name", ["../a.jpg", "/etc/passwd", "x/../../a.jpg", ""])
+def test_a_name_that_leads_elsewhere_is_set_aside(folder, name):
+    dataset = read(folder, karpathy((name, "train", ["A dog."]), ("b.jpg", "train", ["A dog."])))
+    assert dataset.problems == [Problem(name, "its file name leads out of the photos' folder")]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", r"data is empty"),
+        (" \n ", r"data is empty"),
+        ("{", r"data is not valid JSON: .* \(line 1, column 2\)"),
+        ('{"images": [], "dataset": "x"}', "no list of images"),
+        ("[1, 2]", "no list of images"),
+        ("[" * 100_000, "nested too deeply|not valid JSON"),
+        ({"images": [{"filename": "a.jpg"}]}, r"image number 0 \(from 0\) is not as in Karpathy's files"),
+        ({"images": [{"filename": 7, "split": "train", "sentences": []}]}, "image number 0"),
+        ({"images": [{"id": 1}], "annotations": []}, "not COCO captions JSON"),
+        (
+            {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "image_id": 1, "bbox": []}]},
+            "captions_",
+        ),
+        ("a.jpg A dog.\n", r"no data set I know: its first line is 'a.jpg A dog.'"),
+        ("name,text\na.jpg,A dog.\n", r"first line is 'name,text'; give Karpathy or COCO JSON"),
+        ("filename,caption\n", "no photo with a caption in it"),
+        ("filename,caption\na.jpg,...\n", r"no photo with a caption in it \(a.jpg caption 0: has no words\)"),
+        ("\ufefffilename".encode("utf-16-le"), "UTF-16 text: save it as UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text"),
+        ("a.jpg#0\tA dog.\n", r"no split lists beside .*--split-file train="),
+    ],
+)
+def test_a_file_that_is_no_data_set(folder, content, complaint):
+    with pytest.raises(InputError, match=complaint) as error:
+        read(folder, content)
+    assert len(str(error.value)) < 400 and "\n" not in str(error.value)
+
+
+def test_things_that_are_not_there(folder):
+    with pytest.raises(InputError, match="no file .*nowhere.json: check the path"):
+        read_dataset(folder / "nowhere.json", folder / "images")
+    with pytest.raises(InputError, match="is a folder: name the file in it"):
+        read_dataset(folder, folder / "images")
+    with pytest.raises(InputError, match="no folder .*nowhere: give the folder that holds the photos"):
+        read_dataset(write(folder / "data", TOKENS), folder / "nowhere")
+    with pytest.raises(InputError, match="no file .*nowhere.txt"):
+        read(folder, TOKENS, split_files={"train": folder / "nowhere.txt"})
+
+
+def test_an_empty_or_a_wrong_list_of_a_split(folder):
+    with pytest.raises(InputError, match="dev.txt is empty"):
+        read(folder, TOKENS, split_files={"dev": write(folder / "dev.txt", "")})
+    with pytest.raises(InputError, match="none of its photos has a caption in data"):
+        read(folder, TOKENS, split_files={"dev": write(folder / "dev.txt", "q.jpg\n")})
+
+
+def test_split_lists_where_they_have_no_place(folder):
+    with pytest.raises(InputError, match="names its splits itself"):
+        read(folder, karpathy(("a.jpg", "train", ["A dog."])), split_files={"train": folder / "x"})
+
+
+# ---- leaks
+
+
+def test_a_photo_in_two_splits_stops_everything(folder):
+    with pytest.raises(
+        InputError, match=r"^a photo stands in two splits: a.jpg is in train and in test; leave it in one"
+    ):
+        read(folder, karpathy(("a.jpg", "train", ["A dog."]), ("a.jpg", "test", ["A dog."])))
+    lists = {"train": write(folder / "x", "a.jpg\nb.jpg\n"), "dev": write(folder / "y", "a.jpg\nb.jpg\n")}
+    with pytest.raises(InputError, match="a.jpg is in train and in dev, and 1 more photos"):
+        read(folder, TOKENS, split_files=lists)
+
+
+def test_the_same_picture_under_two_names_is_a_leak_too(folder):
+    shutil.copy(folder / "images/a.jpg", folder / "images/copy.jpg")
+    photos = ("a.jpg", "train", ["A dog."]), ("copy.jpg", "test", ["A dog."])
+    with pytest.raises(InputError, match=r"a.jpg in train and copy.jpg in test are the same picture"):
+        check_dataset(read(folder, karpathy(*photos)))
+    same_split = read(folder, karpathy(photos[0], ("copy.jpg", "train", ["A dog."])))
+    assert len(check_dataset(same_split).photos) == 2
+
+
+# ---- what is wrong with the photos
+
+
+def bomb(width, height):
+    """A small PNG that claims a large size."""
+
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(10_000)))
+        + chunk(b"IEND", b"")
+    )
+
+
+def broken_photos(folder):
+    """One photo of each kind of broken: name -> what its problem must say."""
+    images = folder / "images"
+    noise = Image.effect_noise((300, 200), 90).convert("RGB")
+    noise.save(images / "whole.jpg")
+    whole = (images / "whole.jpg").read_bytes()
+    noise.save(images / "progressive.jpg", progressive=True)
+    noise.save(images / "whole.png")
+    noise.save(images / "photo.webp")
+    write(images / "cut.jpg", whole[: len(whole) // 2])
+    write(images / "cut_late.jpg", whole[:-2000])
+    write(images / "cut.png", (images / "whole.png").read_bytes()[:5000])
+    write(images / "text.jpg", "<html>404 not found</html>")
+    write(images / "empty.jpg", b"")
+    write(images / "bomb.png", bomb(60_000, 60_000))
+    write(images / "large.png", bomb(12_000, 12_000))
+    (images / "folder.jpg").mkdir()
+    return {
+        "missing.jpg": "there is no such file",
+        "cut.jpg": "truncated or damaged",
+        "cut_late.jpg": "truncated or damaged",
+        "cut.png": "truncated or damaged",
+        "text.jpg": "not a photo in one of the formats JPEG, PNG, GIF, BMP",
+        "photo.webp": "not a photo in one of the formats",
+        "empty.jpg": "the file is empty",
+        "bomb.png": "more than 120,000,000 pixels: make it smaller",
+        "large.png": "12000 x 12000 pixels are more than 120,000,000",
+        "folder.jpg": "cannot be read: Is a directory",
+    }
+
+
+def test_broken_photos_are_set_aside_with_the_reason(folder):
+    broken = broken_photos(folder)
+    whole = ["a.jpg", "d.png", "whole.jpg", "whole.png", "progressive.jpg"]
+    dataset = read(folder, karpathy(*[(name, "train", ["A dog."]) for name in [*whole, *broken]]))
+    checked = check_dataset(dataset, max_broken=0.9)
+    assert [photo.filename for photo in checked.photos] == whole
+    assert [problem.item for problem in checked.problems] == list(broken)
+    for problem in checked.problems:
+        assert problem.reason.startswith(broken[problem.item])
+
+
+def test_more_than_the_stated_share_stops_the_run(folder):
+    names = ["a.jpg", "b.jpg", "c.jpg", "d.png"]
+    content = karpathy(*[(name, "train", ["A dog."]) for name in names], ("lost.jpg", "train", ["A dog."]))
+    dataset = read(folder, content)
+    assert len(check_dataset(dataset, max_broken=0.2).photos) == 4
+    with pytest.raises(InputError) as error:
+        check_dataset(dataset, max_broken=0.19)
+    assert str(error.value) == (
+        "1 of 5 items are broken, 20.0%; 19.0% are allowed: mend them or allow more with --max-broken "
+        "(lost.jpg: there is no such file)"
+    )
+
+
+def test_captions_count_towards_the_share(folder):
+    dataset = read(folder, karpathy(("a.jpg", "train", ["A dog.", "..."])))
+    with pytest.raises(InputError, match="1 of 2 items are broken"):
+        check_dataset(dataset)
+
+
+def test_the_wrong_folder_is_told_from_broken_photos(folder):
+    (folder / "other").mkdir()
+    dataset = read_dataset(write(folder / "data", karpathy(("a.jpg", "train", ["A dog."]))), folder / "other")
+    with pytest.raises(InputError, match=r"^none of the 1 photos is there \(the first would be .*other/a.jpg\): give"):
+        check_dataset(dataset, max_broken=1)
+
+
+def test_a_split_that_ends_up_empty_stops_the_run(folder):
+    dataset = read(folder, karpathy(("a.jpg", "train", ["A dog."]), ("lost.jpg", "test", ["A dog."])))
+    with pytest.raises(InputError, match="no photo of split 'test' is left: all 1 are broken"):
+        check_dataset(dataset, max_broken=0.9)
+
+
+def test_progress_sees_every_photo(folder):
+    seen = []
+
+    def progress(looks, total):
+        seen.append(total)
+        return looks
+
+    check_dataset(read(folder, karpathy(("a.jpg", "train", ["A."]), ("b.jpg", "train", ["B."]))), progress=progress)
+    assert seen == [2]
+
+
+# ---- setting aside
+
+
+def photos(**splits):
+    names = [split for split, number in splits.items() for _ in range(number)]
+    return Dataset([Photo(f"{n}.jpg", None, split, ["A."], n) for n, split in enumerate(names)])
+
+
+def test_set_aside_takes_training_photos_and_the_seed_decides_which():
+    dataset = photos(train=50, dev=10)
+    moved = set_aside(dataset, 7, seed=1)
+    assert moved.splits == {"train": 43, "tune": 7, "dev": 10}
+    assert moved == set_aside(dataset, 7, seed=1)
+    assert moved != set_aside(dataset, 7, seed=2)
+    assert [photo.photo_id for photo in moved.photos] == list(range(60))
+    assert dataset.splits == {"train": 50, "dev": 10}
+
+
+def test_set_aside_leaves_something_to_train_on():
+    with pytest.raises(InputError, match="cannot set aside 50 of 50 training photos"):
+        set_aside(photos(train=50), 50)
+    with pytest.raises(InputError, match="has a split 'tune' of its own"):
+        set_aside(photos(train=5, tune=5), 1)
