@@ -67,7 +67,7 @@ def encode_sentences(model, sentences, batch_size=500):
     encode = _compiled(encoder)
     vectors, lengths = [], []
     for start in range(0, len(sentences), batch_size):
-        token_ids = pad_sentences(sentences[start : start + batch_size], encoder.input_shape["token_ids"][1])
+        token_ids = pad_sentences(sentences[start : start + batch_size], encoder.inputs[0].shape[1])
         vectors.append(encode({"token_ids": token_ids}).numpy()[token_ids > 0])
         lengths.append((token_ids > 0).sum(axis=1))
     return Words(np.concatenate(vectors), np.concatenate(lengths))

@@ -124,7 +124,7 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
     regions = encode_photos(model, photos.region_features[start:end])
     captions = [(row, caption) for row in range(start, start + len(mask)) for caption in photos.captions[row]]
     typed = [vocabulary.positions(caption) for _, caption in captions]
-    limit = model.get_layer("sentence_encoder").input_shape["token_ids"][1]
+    limit = model.get_layer("sentence_encoder").inputs[0].shape[1]
     places = [[t for t, (_, number) in enumerate(words) if number > 0][:limit] for words in typed]
     vectors = encode_sentences(
         model, [[words[t][1] for t in place] for words, place in zip(typed, places, strict=True)]

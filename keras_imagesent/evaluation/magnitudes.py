@@ -15,7 +15,7 @@ def word_magnitudes(model, sentences, vocabulary, number=40, least=5):
         largest, smallest = word_magnitudes(model, sentences, vocabulary)
     """
     sums, counts = np.zeros(len(vocabulary) + 1), np.zeros(len(vocabulary) + 1, int)
-    limit = model.get_layer("sentence_encoder").input_shape["token_ids"][1]
+    limit = model.get_layer("sentence_encoder").inputs[0].shape[1]
     for start in range(0, len(sentences), 1000):
         part = sentences[start : start + 1000]
         words = encode_sentences(model, part)
