@@ -2,6 +2,7 @@
 
 import importlib.resources
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -52,6 +53,7 @@ class Server:
         from keras_imagesent.serving.server_rest import RestApi
 
         self._grace = timeout
+        self._socket = listen(host, rest_port)  # before the models: a taken port is told at once
         self.store = ModelStore(models, poll_seconds)
         self.batcher = Batcher(batch_threads, max_batch_size, max_queued_rows, batch_wait_seconds)
         page = importlib.resources.files("keras_imagesent") / "report" / "live"
@@ -66,7 +68,6 @@ class Server:
             lifespan="off",
         )
         self._uvicorn = uvicorn.Server(config)
-        self._socket = _bind(config)
         self.host = host
         self.rest_port = self._socket.getsockname()[1]
         self._grpc, self.grpc_port = None, None
@@ -146,18 +147,15 @@ def read_models_config(path):
     return models
 
 
-def _bind(config):
+def listen(host, port, backlog=2048):
     """The listening socket, made here so that a taken port is told in words."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listener = socket.socket(family)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((config.host, config.port))
-        listener.listen(config.backlog)
+        listener.bind((host, port))
+        listener.listen(backlog)
     except OSError as error:
         listener.close()
-        message = f"cannot listen on {config.host}:{config.port} ({error.strerror}): choose another with --port"
+        message = f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port"
         raise InputError(message) from None
     return listener

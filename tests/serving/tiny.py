@@ -2,10 +2,11 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers
 
 from keras_imagesent.alignment.alignment_model import build_alignment
-from keras_imagesent.captioning.captioner import build_captioner
+from keras_imagesent.captioning.captioner import build_captioner, inputs_and_targets, set_feature_centring
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.regions.select_boxes import SelectBoxes
 from keras_imagesent.regions.yolo import DecodeBoxes
@@ -35,14 +36,16 @@ def tiny_detector():
     return keras.Model(pixels, {"boxes": boxes, "box_scores": scores}, name="tiny_detector")
 
 
-def tiny_photo_model(cell="lstm", seed=0, train_on=None, **settings):
-    """A whole PhotoModel; with `train_on` (features (N,F), token_ids (N,T)) the captioner learns those sentences."""
+def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
+    """A PhotoModel with random weights; `whole=False` leaves out regions and alignment."""
     keras.utils.set_random_seed(seed)
+    settings = {"beam": 3, "captions": 3, "max_length": 10, "beta": 0.5, **settings}
     backbone, detector = tiny_backbone(), tiny_detector()
     captioner = build_captioner(FEATURES, len(WORDS), cell=cell, units=24, word_dim=12, max_words=10)
+    if not whole:
+        return PhotoModel(backbone, captioner=Part(captioner, VOCABULARY, {"cell": cell}), **settings)
     region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
     alignment = build_alignment(FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, max_words=12)
-    settings = {"beam": 3, "captions": 3, "max_length": 10, "beta": 0.5, **settings}
     return PhotoModel(
         backbone,
         detector,
@@ -53,10 +56,19 @@ def tiny_photo_model(cell="lstm", seed=0, train_on=None, **settings):
     )
 
 
-def random_sentences(number, length, rng):
-    """`number` sentences of 3 to `length` - 1 words, padded with 0."""
-    ids = np.zeros((number, length), np.int32)
-    for row in ids:
+def teach(photo_model, photos, epochs=60):
+    """Trains the captioner on a made-up sentence for each photo, so that captions differ and ties are rare."""
+    pixels, _ = photo_model._decode(tf.constant(photos))
+    features = photo_model.frame_features(pixels).numpy()
+    captioner = photo_model.captioner.model
+    set_feature_centring(captioner, features.mean(axis=0), 1 / features.std())
+    rng = np.random.default_rng(0)
+    length = captioner.input["token_ids"].shape[1]
+    sentences = np.zeros((len(photos), length), np.int32)
+    for row in sentences:
         words = rng.integers(3, length)
         row[:words] = rng.integers(1, len(WORDS) + 1, words)
-    return ids
+    inputs, targets, weights = inputs_and_targets(tf.constant(sentences), len(WORDS) + 1)
+    captioner.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    fed = {"image_features": features, "token_ids": inputs.numpy()}
+    captioner.fit(fed, targets.numpy(), 16, epochs, verbose=0, sample_weight=weights.numpy())

@@ -1,0 +1,149 @@
+"""What the answers hold, on tiny models: masks, statuses, unknown words, scores, re-ranking."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_imagesent.alignment.max_sim import max_sim
+from keras_imagesent.alignment.phrases import decode_phrases
+from keras_imagesent.errors import InputError
+from keras_imagesent.serving.photo_model import PhotoModel, load_part, load_photo_model
+from tests.serving.photos import draw, encode, odd_photos
+from tests.serving.tiny import FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
+
+JPEG = encode(draw(90, 60, 1))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_photo_model()
+
+
+def numpy(answer):
+    return {name: value.numpy() for name, value in answer.items()}
+
+
+def test_a_broken_photo_leaves_the_others_alone(model):
+    alone = numpy(model.caption(tf.constant([JPEG])))
+    mixed = numpy(model.caption(tf.constant([b"junk", JPEG, b"", JPEG[:300]])))
+    assert mixed["status"][1] == b"ok"
+    assert all(status.startswith(b"not a whole") for status in mixed["status"][[0, 2, 3]])
+    assert mixed["captions"][1].tolist() == alone["captions"][0].tolist()
+    np.testing.assert_allclose(mixed["log_probs"][1], alone["log_probs"][0], atol=1e-5)
+    assert mixed["captions"][0].tolist() == [b"", b"", b""]
+    assert mixed["log_probs"][0].tolist() == [0, 0, 0]
+    described = numpy(model.describe(tf.constant([b"junk", JPEG])))
+    assert described["number_of_regions"].tolist() == [0, 20]
+    assert set(described["captions"][0]) == {b""}
+    assert not described["boxes"][0].any()
+    assert described["boxes"][1, 0].tolist() == [0, 0, 1, 1]
+
+
+def test_no_answer_is_ever_nan_or_infinite(model):
+    images = [*odd_photos().values(), b"junk"]
+    sentences = ["", "a dog", "purple", "a " * 50, "\x00\xff", "日本 dog!"] * 4
+    answers = [
+        model.describe(tf.constant(images)),
+        model.align(tf.constant(images), tf.constant(sentences[: len(images)])),
+        model.caption_features(tf.constant([[np.nan] * FEATURES, [np.inf] * FEATURES, [1e30] * FEATURES])),
+    ]
+    for answer in map(numpy, answers):
+        for name, value in answer.items():
+            if value.dtype == np.float32:
+                assert np.isfinite(value).all(), name
+        assert {len(value) for value in answer.values()} == {len(answer["status"])}
+    assert all(b"NaN" in status for status in numpy(answers[2])["status"])
+
+
+def test_align_gives_the_models_own_numbers(model):
+    sentence = "A purple dog: RUNS with (water)"
+    answer = numpy(model.align(tf.constant([JPEG]), tf.constant([sentence])))
+    assert [word.decode() for word in answer["words"][0] if word] == ["A", "purple", "dog:", "RUNS", "with", "(water)"]
+    known = [0, 2, 3, 4, 5]
+    assert np.flatnonzero(answer["word_mask"][0]).tolist() == known
+    assert answer["phrase_regions"][0, 1] == -1
+    assert (answer["phrase_regions"][0, 6:] == -1).all()
+
+    ids = np.zeros((1, 12), np.int32)
+    ids[0, :5] = VOCABULARY.encode(sentence)
+    pixels, _ = model._decode(tf.constant([JPEG]))
+    found = model.extractor(pixels)
+    regions = model.region_encoder({"region_features": found["region_features"]})
+    words = model.sentence_encoder({"token_ids": ids})
+    similarity = np.einsum("td,rd->tr", words[0], regions[0])[:5]
+    np.testing.assert_allclose(answer["similarity"][0, known], similarity, atol=1e-5)
+    assert not answer["similarity"][0, 1].any()
+    score = max_sim(regions, words, found["region_mask"], tf.constant(ids > 0))
+    np.testing.assert_allclose(answer["score"], score[0], atol=1e-5)
+    wanted = decode_phrases(similarity[None], beta=0.5)[0]
+    assert answer["phrase_regions"][0, known].tolist() == list(wanted)
+
+
+def test_embeddings_are_what_align_uses(model):
+    images, sentences = tf.constant([JPEG, b"junk"]), tf.constant(["a big dog", "nothing known here: xyzzy"])
+    image, sentence = numpy(model.embed_image(images)), numpy(model.embed_sentence(sentences))
+    aligned = numpy(model.align(images, sentences))
+    np.testing.assert_allclose(
+        np.einsum("td,rd->tr", sentence["word_vectors"][0, :3], image["regions"][0]),
+        aligned["similarity"][0, :3],
+        atol=1e-5,
+    )
+    assert sentence["word_mask"].sum(axis=1).tolist() == [3, 0]
+    assert sentence["token_ids"][0, :4].tolist() == [*VOCABULARY.encode("a big dog"), 0]
+    assert not image["region_mask"][1].any()
+    assert not image["regions"][1].any()
+    assert aligned["score"][1] == 0
+
+
+def test_rerank_orders_by_log_probability_plus_score(model):
+    plain = numpy(model.caption(tf.constant([JPEG])))
+    parts = {name: getattr(model, name) for name in ("captioner", "region_captioner", "alignment")}
+    detector = model.extractor.get_layer("tiny_detector")
+    weight = 5.0
+    reranked = PhotoModel(model.backbone, detector, **parts, beam=3, captions=3, max_length=10, rerank=weight)
+    found = numpy(reranked.caption(tf.constant([JPEG])))
+    assert sorted(found["captions"][0]) == sorted(plain["captions"][0])
+    scores = [
+        model.align(tf.constant([JPEG]), tf.constant([caption]))["score"].numpy()[0] for caption in found["captions"][0]
+    ]
+    totals = found["log_probs"][0] + weight * np.array(scores)
+    assert (np.diff(totals) <= 1e-4).all()
+
+
+def test_more_captions_than_the_beam_holds():
+    with pytest.raises(InputError, match="4 captions need a beam"):
+        PhotoModel(tiny_backbone(), beam=3, captions=4)
+
+
+def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
+    run = tmp_path / "captioner"
+    run.mkdir()
+    model.captioner.model.save(run / "model.keras")
+    with pytest.raises(InputError, match="no vocabulary"):
+        load_part(run, "captioner")
+    VOCABULARY.save(run / "vocabulary.json")
+    part = load_part(run, "captioner")
+    assert part.vocabulary.words == WORDS
+    assert load_part(run / "model.keras", "captioner").vocabulary.words == WORDS
+    (tmp_path / "junk.keras").write_bytes(b"junk")
+    with pytest.raises(InputError, match="junk.keras"):
+        load_photo_model(backbone=tmp_path / "junk.keras")
+    with pytest.raises(InputError, match="none"):
+        load_part(tmp_path / "none", "captioner")
+
+    backbone = tmp_path / "backbone.keras"
+    model.backbone.save(backbone)
+    again = load_photo_model(
+        backbone, False, False, run, False, beam=3, captions=3, max_length=10, length_penalty=model.length_penalty
+    )
+    assert again.image_size == SIZE
+    wanted = numpy(model.caption(tf.constant([JPEG])))
+    assert numpy(again.caption(tf.constant([JPEG])))["captions"].tolist() == wanted["captions"].tolist()
+
+
+def test_alignment_run_folder(model, tmp_path):
+    model.alignment.model.save(tmp_path / "model.keras")
+    VOCABULARY.save(tmp_path / "vocabulary.json")
+    part = load_part(tmp_path, "alignment")
+    assert isinstance(part.model.get_layer("region_encoder"), keras.Model)

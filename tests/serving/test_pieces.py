@@ -1,0 +1,135 @@
+"""ONNX and LiteRT pieces: all of them, their operations, their numbers, and the example scripts without TensorFlow."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+
+from keras_imagesent.serving.litert_export import export_litert, operators
+from keras_imagesent.serving.onnx_export import export_onnx, sample_inputs
+from keras_imagesent.serving.pieces import pieces
+from tests.serving.photos import draw, encode
+from tests.serving.tiny import SIZE, teach, tiny_photo_model
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+PIECES = [
+    "image_encoder",
+    "caption_features",
+    "caption_pixels",
+    "region_encoder",
+    "caption_regions",
+    "sentence_encoder",
+]
+PHOTOS = [encode(draw(90, 60, seed)) for seed in range(20)]
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = tiny_photo_model()
+    teach(model, PHOTOS, epochs=30)
+    return model
+
+
+@pytest.fixture(scope="module")
+def onnx_folder(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("onnx")
+    export_onnx(model, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def litert_folder(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("litert")
+    pixels, _ = model._decode(tf.constant(PHOTOS))
+    export_litert(model, folder, photos=pixels.numpy())
+    return folder
+
+
+def wanted(model, name, rows):
+    function, specifications = pieces(model)[name]
+    inputs = sample_inputs(specifications, rows)
+    outputs = function(*(tf.constant(inputs[specification.name]) for specification in specifications))
+    return inputs, {key: value.numpy() for key, value in outputs.items()}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_onnx(model, onnx_folder, name):
+    path = onnx_folder / f"{name}.onnx"
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(path)
+    assert all(isinstance(value.shape[0], str | None) for value in session.get_inputs())  # a dynamic batch
+    for rows in (1, 3):
+        inputs, expected = wanted(model, name, rows)
+        outputs = dict(zip([value.name for value in session.get_outputs()], session.run(None, inputs), strict=True))
+        assert set(outputs) == set(expected)
+        for key in expected:
+            np.testing.assert_allclose(outputs[key], expected[key], atol=1e-4)
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert {"preprocessing", "licence"} <= set(metadata)
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_litert(model, litert_folder, name):
+    path = litert_folder / f"{name}-float32.tflite"
+    used = operators(path.read_bytes())
+    assert not [operator for operator in used if operator.startswith(("CUSTOM", "Flex"))]
+    runner = Interpreter(str(path)).get_signature_runner(name)
+    inputs, expected = wanted(model, name, 1)
+    outputs = runner(**inputs)
+    assert set(outputs) == set(expected)
+    for key in expected:
+        np.testing.assert_allclose(outputs[key], expected[key], atol=1e-4)
+
+
+def test_litert_in_16_and_8_bits(model, litert_folder):
+    """Stated bounds: float16 features within 0.5%, int8 features within 5% of the largest."""
+    sizes = {path.name: path.stat().st_size for path in litert_folder.iterdir()}
+    assert "caption_pixels-int8.tflite" not in sizes
+    pixels, _ = model._decode(tf.constant(PHOTOS[:4]))
+    expected = model.frame_features(pixels).numpy()
+    for precision, bound in (("float16", 0.005), ("int8", 0.05)):
+        interpreter = Interpreter(str(litert_folder / f"image_encoder-{precision}.tflite"))
+        runner = interpreter.get_signature_runner("image_encoder")
+        kind = runner.get_input_details()["pixels"]["dtype"]
+        assert kind == (np.uint8 if precision == "int8" else np.float32)
+        found = np.concatenate([runner(pixels=row[None].astype(kind))["image_features"] for row in pixels.numpy()])
+        assert np.abs(found - expected).max() < bound * np.abs(expected).max()
+    used = operators((litert_folder / "image_encoder-int8.tflite").read_bytes())
+    assert "QUANTIZE" in used or "DEQUANTIZE" in used
+    for precision in ("float16", "int8"):
+        assert not [
+            op
+            for op in operators((litert_folder / f"caption_features-{precision}.tflite").read_bytes())
+            if "CUSTOM" in op
+        ]
+
+
+RUN = """
+import runpy, sys
+sys.modules["tensorflow"] = None  # its import fails, as where it is not installed
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("kind", ["onnx", "float32", "int8"])
+def test_example_scripts_without_tensorflow(model, onnx_folder, litert_folder, kind, tmp_path):
+    (tmp_path / "photo.png").write_bytes(encode(draw(SIZE, SIZE, 3), "PNG"))
+    where = [onnx_folder / "caption_pixels.onnx"] if kind == "onnx" else [litert_folder, kind]
+    script = SCRIPTS / ("caption_with_onnx.py" if kind == "onnx" else "caption_with_litert.py")
+    command = [sys.executable, "-c", RUN, script, *where, tmp_path / "photo.png"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(lines) == 3
+    if kind != "int8":
+        answer = model.caption(tf.constant([(tmp_path / "photo.png").read_bytes()]))
+        assert [text for _, _, text in lines] == [text.decode() for text in answer["captions"].numpy()[0]]
+        np.testing.assert_allclose([float(total) for _, total, _ in lines], answer["log_probs"].numpy()[0], atol=0.01)
+    assert len(script.read_text().splitlines()) <= 36
