@@ -6,6 +6,7 @@ Killed and started again it goes on where it was.
 
   imagesent prepare dataset.json --photos images --out prepared --set-aside 500
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
+  imagesent prepare mine.csv --photos images --out prepared --backbone vgg16/fc2 --regions crop    (as in the paper)
 """
 
 import argparse
@@ -27,8 +28,16 @@ def add_arguments(parser):
     add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")
     add("--max-broken", type=share, default=0.01, metavar="SHARE", help="stop if more than this is broken (0.01)")
     add("--image-size", type=whole_number, default=384, metavar="S", help="photos are squashed to S x S pixels (384)")
-    add("--backbone", default="efficientnet-lite2", help="the network that makes the vectors (efficientnet-lite2)")
-    add("--detector", default="yolov4-tiny", help="the network that finds the boxes (yolov4-tiny)")
+    add("--backbone", default="efficientnet-lite2", help="a name, also of keras.applications, or a .keras file")
+    add(
+        "--detector",
+        default="yolov4-tiny",
+        help="yolov4-tiny, grid, a SavedModel folder, a .json or .csv file of boxes, a .keras file, or a Model Garden "
+        "experiment such as fasterrcnn_resnetfpn_coco",
+    )
+    add("--detector-config", type=Path, metavar="FILE", help="params.yaml of the Model Garden experiment")
+    add("--detector-checkpoint", metavar="PATH", help="its checkpoint, or the folder of its checkpoints")
+    add("--regions", choices=("pool", "crop"), default="pool", help="one look at the photo, or one at each region")
     add("--shard", type=shard, default=(1, 1), metavar="I/N", help="do the I-th of N shares of the work")
 
 
@@ -46,29 +55,24 @@ def run(args):
     dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
     dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
 
+    from keras_imagesent.regions.networks import choose_networks
     from keras_imagesent.regions.prepare import prepare
 
-    extractor, made_with = make_extractor(args)
+    networks = choose_networks(
+        args.backbone, args.detector, args.regions, args.image_size, args.detector_config, args.detector_checkpoint
+    )
     prepare(
         dataset,
         args.out,
-        extractor,
-        {**made_with, "set_aside": args.set_aside, "seed": args.seed},
+        networks.extractor,
+        {**networks.made_with, "set_aside": args.set_aside, "seed": args.seed},
+        boxes_of=networks.boxes_of,
+        photos_at_once=networks.photos_at_once,
         threshold=args.threshold,
         machine=args.shard,
         max_broken=args.max_broken,
     )
     print_summary(args.out)
-
-
-def make_extractor(args):
-    """The networks named on the command line, and the settings that decide their vectors."""
-    from keras_imagesent.regions.backbone import build_backbone
-    from keras_imagesent.regions.detector import build_detector
-    from keras_imagesent.regions.extractor import build_extractor
-
-    extractor = build_extractor(build_backbone(args.backbone, args.image_size), build_detector(args.image_size))
-    return extractor, {"backbone": args.backbone, "detector": args.detector, "regions": "pool"}
 
 
 def print_summary(out):

@@ -3,24 +3,42 @@
 import keras
 from keras import layers, ops
 
+from keras_imagesent.regions.crop_regions import crop_vectors
 from keras_imagesent.regions.pool_regions import PoolRegions
 
+PROPOSALS = 19
 
-def build_extractor(backbone, detector):
+
+def build_extractor(backbone, detector=None, crop_from=None):
     """Pixels (B,S,S,3) -> `boxes (B,20,4)`, `box_scores`, `region_mask` and `region_features (B,20,F)`.
 
-    Region 0 is the whole frame. The backbone looks once at the photo; each box pools its feature map.
+    Region 0 is the whole frame. By default the backbone looks once at the photo and each box pools its feature map
+    (`PoolRegions` says why); with `crop_from` each box is cut out of the pixels and looked at on its own.
+
+    Args:
+        backbone: pixels -> feature map; for crops also pixels -> vector, such as VGG16's second dense layer.
+        detector: pixels -> `boxes (B,19,4)` and `box_scores (B,19)`; None makes these two inputs of the model.
+        crop_from: side of the photos that crops are cut from; the crops themselves have the backbone's input size.
 
     Example:
         extractor = build_extractor(build_backbone(), build_detector())
         extractor(pixels)["region_features"]
     """
-    pixels = keras.Input(backbone.input_shape[1:], name="pixels")
-    found = detector(pixels)
+    size = crop_from or backbone.input_shape[1]
+    inputs = pixels = keras.Input((size, size, 3), name="pixels")
+    if detector is None:
+        found = {"boxes": keras.Input((PROPOSALS, 4), name="boxes")}
+        found["box_scores"] = keras.Input((PROPOSALS,), name="box_scores")
+        inputs = {"pixels": pixels, **found}
+    else:
+        found = detector(pixels)
     boxes, scores = AddWholeFrame(name="add_whole_frame")([found["boxes"], found["box_scores"]])
-    features = PoolRegions(name="pool_regions")([backbone(pixels), boxes])
+    if crop_from:
+        features = crop_vectors(backbone, pixels, boxes) * ops.cast(scores > 0, "float32")[..., None]
+    else:
+        features = PoolRegions(name="pool_regions")([backbone(pixels), boxes])
     outputs = {"boxes": boxes, "box_scores": scores, "region_mask": scores > 0, "region_features": features}
-    return keras.Model(pixels, outputs, name="extractor")
+    return keras.Model(inputs, outputs, name="extractor")
 
 
 @keras.saving.register_keras_serializable("keras_imagesent")

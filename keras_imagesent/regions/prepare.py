@@ -23,7 +23,16 @@ BATCH_SIZE = 16
 
 
 def prepare(
-    dataset, out, extractor, made_with, boxes_of=None, threshold=5, machine=(1, 1), max_broken=0.01, progress=True
+    dataset,
+    out,
+    extractor,
+    made_with,
+    boxes_of=None,
+    photos_at_once=BATCH_SIZE,
+    threshold=5,
+    machine=(1, 1),
+    max_broken=0.01,
+    progress=True,
 ):
     """Writes the prepared folder; called again after a kill it goes on, and the bytes come out the same.
 
@@ -36,6 +45,7 @@ def prepare(
             `boxes` and `box_scores` as well if `boxes_of` is given.
         made_with: dict of the settings that decide the vectors, kept in `prepared.json`.
         boxes_of: filename -> boxes (n,4) and scores (n,), for boxes that come from a file.
+        photos_at_once: how many photos the networks see together; fewer when each is cut into crops.
         machine: (i, n) does the i-th of n shares of the work, i from 1.
         max_broken: share of photos that may fail to decode before the run stops.
 
@@ -54,7 +64,7 @@ def prepare(
         "format": shards.FORMAT,
         **made_with,
         "extractor": weights_digest(extractor),
-        "image_size": extractor.inputs[0].shape[1],
+        "image_size": next(each.shape[1] for each in extractor.inputs if each.name == "pixels"),
         "number_of_regions": extractor.output["region_features"].shape[1],
         "feature_dim": extractor.output["region_features"].shape[2],
         "data": data_digest(dataset.photos),
@@ -68,7 +78,8 @@ def prepare(
         jobs, done = unfinished_jobs(out, plan, machine)
         total = done + sum(len(job.photos) for job in jobs)
         with tqdm(total=total, initial=done, unit="photo", desc="regions", disable=not progress) as bar:
-            run_jobs(jobs, extractor, boxes_of, vocabulary, sentence_numbers, settings, max_broken, bar)
+            extract = extraction(extractor, boxes_of, photos_at_once)
+            run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, bar)
         if all(path.is_file() for _, path, _ in all_shards(out, plan)):
             write_problems(out, dataset, settings, vocabulary)
 
@@ -122,21 +133,32 @@ def unfinished_jobs(out, plan, machine):
     return jobs, done
 
 
-def run_jobs(jobs, extractor, boxes_of, vocabulary, sentence_numbers, settings, max_broken, bar):
+def extraction(extractor, boxes_of, photos_at_once):
+    """The function that `run_jobs` calls for each batch: pixels, photos -> the extractor's outputs as arrays."""
+    run = tf.function(lambda inputs: extractor(inputs, training=False))
+
+    def extract(pixels, photos):
+        inputs = {"pixels": pixels}
+        if boxes_of is not None:
+            number = extractor.output["boxes"].shape[1] - 1
+            inputs |= given_boxes([boxes_of(photo.filename) for photo in photos], number)
+        parts = []
+        for start in range(0, len(photos), photos_at_once):
+            rows = {name: value[start : start + photos_at_once] for name, value in inputs.items()}
+            parts.append(run(rows if boxes_of is not None else rows["pixels"]))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    return extract
+
+
+def run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, bar):
     """Extracts and writes; a photo that cannot be decoded gets no record."""
     if not jobs:
         return
-    extract = tf.function(lambda inputs: extractor(inputs, training=False), reduce_retracing=True)
     allowed = max_broken * sum(split["photos"] for split in settings["splits"].values())
     broken = 0
     for job, (pixels, sizes, status) in zip(jobs, decoded_batches(jobs, settings["image_size"]), strict=True):
-        inputs = pixels
-        if boxes_of is not None:
-            boxes, scores = given_boxes(
-                [boxes_of(photo.filename) for photo in job.photos], settings["number_of_regions"]
-            )
-            inputs = {"pixels": pixels, "boxes": boxes, "box_scores": scores}
-        found = {name: value.numpy() for name, value in extract(inputs).items()}
+        found = extract(pixels, job.photos)
         records = []
         for row, photo in enumerate(job.photos):
             if status[row].numpy().decode() != photos_in_graph.OK:
@@ -170,15 +192,15 @@ def decoded_batches(jobs, image_size):
     return dataset.map(read, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH_SIZE, drop_remainder=True).prefetch(2)
 
 
-def given_boxes(rows, number_of_regions):
-    """Boxes from a file as arrays (BATCH_SIZE, number - 1, 4) and (BATCH_SIZE, number - 1), the best first."""
-    boxes = np.zeros((BATCH_SIZE, number_of_regions - 1, 4), np.float32)
-    scores = np.zeros((BATCH_SIZE, number_of_regions - 1), np.float32)
+def given_boxes(rows, number):
+    """Boxes from a file as `boxes (BATCH_SIZE,number,4)` and `box_scores (BATCH_SIZE,number)`, the best first."""
+    boxes = np.zeros((BATCH_SIZE, number, 4), np.float32)
+    scores = np.zeros((BATCH_SIZE, number), np.float32)
     for row, (of_photo, of_score) in enumerate(rows):
-        best = np.argsort(-np.asarray(of_score), kind="stable")[: number_of_regions - 1]
-        boxes[row, : len(best)] = np.asarray(of_photo)[best]
+        best = np.argsort(-np.asarray(of_score), kind="stable")[:number]
+        boxes[row, : len(best)] = np.asarray(of_photo).reshape(-1, 4)[best]
         scores[row, : len(best)] = np.asarray(of_score)[best]
-    return boxes, scores
+    return {"boxes": boxes, "box_scores": scores}
 
 
 def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
@@ -241,10 +263,10 @@ def claim(out, settings, vocabulary):
                 f"{out}: made with other settings ({name} {there.get(name)!r}, now {settings.get(name)!r}). "
                 "Name another folder with --out, or delete this one."
             )
-    elif any(out.iterdir()):
+    elif any(not path.name.startswith(".") for path in out.iterdir()):
         raise InputError(f"{out}: not empty and not a prepared folder. Name another folder with --out.")
+    shards.write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
     vocabulary.save(out / shards.VOCABULARY_FILE)
-    shards.write_json(out / shards.SETTINGS_FILE, settings)
 
 
 def write_problems(out, dataset, settings, vocabulary):
@@ -260,6 +282,8 @@ def write_problems(out, dataset, settings, vocabulary):
         status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
         problems.append({"item": photo.filename, "reason": status})
     shards.write_json(out / shards.PROBLEMS_FILE, problems)
+    for leftover in out.glob(".*.tmp"):  # of runs that were killed
+        leftover.unlink(missing_ok=True)
 
 
 def data_digest(photos):

@@ -66,7 +66,9 @@ def photos():
         "palette bmp": encode(image.convert("P"), "BMP"),
         "1 x 1": encode(image.resize((1, 1)), "PNG"),
     }
-    return found | {f"{kind} {way}": encode(image, kind, exif=exif(way)) for way in range(1, 9) for kind in ("JPEG", "PNG")}
+    return found | {
+        f"{kind} {way}": encode(image, kind, exif=exif(way)) for way in range(1, 9) for kind in ("JPEG", "PNG")
+    }
 
 
 PHOTOS = photos()
@@ -108,7 +110,16 @@ def test_damaged_exif_says_upright():
 
 def test_a_broken_row_harms_no_other():
     jpeg = encode(picture(), "JPEG")
-    rows = [jpeg, b"", b"junk", jpeg[: len(jpeg) // 2], encode(picture(), "PNG")[:60], b"BM", b"\x89PNG\r\n\x1a\n", jpeg]
+    rows = [
+        jpeg,
+        b"",
+        b"junk",
+        jpeg[: len(jpeg) // 2],
+        encode(picture(), "PNG")[:60],
+        b"BM",
+        b"\x89PNG\r\n\x1a\n",
+        jpeg,
+    ]
     pixels, status = in_graph.decode_pixels(tf.constant(rows), 16)
     good = read_pixels(jpeg, 16)
     assert status.numpy().tolist() == [b"ok"] + [in_graph.BROKEN.encode()] * 6 + [b"ok"]
@@ -118,8 +129,11 @@ def test_a_broken_row_harms_no_other():
 
 
 def test_an_image_bomb_is_refused_unread():
-    kinds = {kind: encode(Image.new("L" if kind == "GIF" else "RGB", (300, 200)), kind) for kind in ("JPEG", "PNG", "GIF", "BMP")}
-    pixels, status = in_graph.decode_pixels(tf.constant(list(kinds.values())), 8, max_pixels=59_999)
+    kinds = {
+        kind: encode(Image.new("L" if kind == "GIF" else "RGB", (300, 200)), kind)
+        for kind in ("JPEG", "PNG", "GIF", "BMP")
+    }
+    _, status = in_graph.decode_pixels(tf.constant(list(kinds.values())), 8, max_pixels=59_999)
     assert status.numpy().tolist() == [in_graph.TOO_LARGE.encode()] * 4
     _, status = in_graph.decode_pixels(tf.constant(list(kinds.values())), 8, max_pixels=60_000)
     assert status.numpy().tolist() == [b"ok"] * 4

@@ -1,0 +1,67 @@
+"""Faster R-CNN and RetinaNet of the TensorFlow Model Garden (extra `models`), from their config and checkpoint."""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.extras import require
+from keras_imagesent.regions.detectors.detections import build_detections
+
+
+def build_model_garden_detector(experiment, config=None, checkpoint=None, image_size=384):
+    """Pixels -> `boxes (B,19,4)`, `box_scores (B,19)` by a detector that tf-models-official built and trained.
+
+    Model Garden stands on the older `tf_keras`; the network runs frozen inside our model, in the same process.
+
+    Args:
+        experiment: name of its configuration, such as `fasterrcnn_resnetfpn_coco` or `retinanet_resnetfpn_coco`.
+        config: its `params.yaml`, which overrides the experiment's defaults.
+        checkpoint: path of a checkpoint (`ckpt-1000`) or of a folder whose latest is taken; None leaves random weights.
+
+    Example:
+        detector = build_model_garden_detector("retinanet_resnetfpn_coco", "run/params.yaml", "run")
+    """
+    require("tf_keras", "models")
+    require("official.vision.registry_imports", "models")
+    from official.core import exp_factory
+    from official.modeling import hyperparams
+    from official.vision.serving.detection import DetectionModule
+
+    try:
+        params = exp_factory.get_exp_config(experiment)
+    except LookupError:
+        raise InputError(f"Model Garden has no experiment {experiment!r}, e.g. fasterrcnn_resnetfpn_coco.") from None
+    if config is not None:
+        try:
+            params = hyperparams.override_params_dict(params, str(config), is_strict=True)
+        except (OSError, tf.errors.NotFoundError):
+            raise InputError(f"{config}: no such file. Name the params.yaml of {experiment}.") from None
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{config}: does not fit {experiment} ({error}).") from None
+    if not hasattr(params.task.model, "detection_generator"):
+        raise InputError(f"{experiment} is no detector. Take one such as fasterrcnn_resnetfpn_coco.")
+    params.task.model.detection_generator.nms_version = "batched"
+    module = DetectionModule(
+        params, batch_size=None, input_image_size=list(params.task.model.input_size[:2]), input_type="image_tensor"
+    )
+    module.serve(tf.zeros((1, image_size, image_size, 3), tf.uint8))  # makes the weights
+    if checkpoint is not None:
+        restore(module.model, checkpoint)
+    detector = build_detections(module.serve, image_size, "model_garden")
+    detector.module = module
+    return detector
+
+
+def restore(model, checkpoint):
+    """Fills a Model Garden network, or says that the checkpoint is another network's."""
+    path = tf.train.latest_checkpoint(str(checkpoint)) if Path(checkpoint).is_dir() else str(checkpoint)
+    try:
+        tf.train.Checkpoint(model=model).restore(path).assert_existing_objects_matched().expect_partial()
+    except tf.errors.NotFoundError:
+        raise InputError(
+            f"{checkpoint}: no checkpoint there. Name a folder with one, or ckpt-N without suffix."
+        ) from None
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise InputError(f"{checkpoint}: not a checkpoint of this network ({reason}).") from None

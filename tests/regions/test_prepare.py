@@ -1,0 +1,214 @@
+"""Shards hold what the networks gave; a killed run goes on and writes the same bytes; settings are never mixed."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from keras_imagesent.data.dataset import check_dataset, read_dataset
+from keras_imagesent.data.shards import Prepared, ShardWriter
+from keras_imagesent.errors import InputError
+from keras_imagesent.regions import prepare as module
+from keras_imagesent.regions.pillow_photo import read_pixels
+from keras_imagesent.regions.prepare import prepare
+from tests.regions.tiny_photos import FEATURES, REGIONS, SIZE, tiny_extractor, write_photos
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(module, "PHOTOS_PER_SHARD", 10)
+    monkeypatch.setattr(module, "BATCH_SIZE", 4)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_photos(tmp_path_factory.mktemp("photos"), 45)
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return tiny_extractor()
+
+
+def read(source):
+    return check_dataset(read_dataset(source / "dataset.json", source / "images"))
+
+
+def run(source, out, extractor, **options):
+    prepare(read(source), out, extractor, {"backbone": "tiny"}, threshold=2, progress=False, **options)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def unbroken(source, extractor, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PHOTOS_PER_SHARD", 10)
+        patch.setattr(module, "BATCH_SIZE", 4)
+        out = tmp_path_factory.mktemp("work") / "unbroken"
+        run(source, out, extractor)
+    return out
+
+
+def test_records_hold_what_the_networks_gave(source, unbroken, extractor):
+    prepared, photos = Prepared.open(unbroken), read(source).photos
+    assert prepared.splits == ["train", "val"]
+    assert sorted(path.name for path in unbroken.iterdir()) == [
+        "prepared.json",
+        "problems.json",
+        *[f"train-{n:05d}-of-00003.tfrecord" for n in range(3)],
+        *[f"val-{n:05d}-of-00002.tfrecord" for n in range(2)],
+        "vocabulary.json",
+    ]
+    for split in prepared.splits:
+        found, expected = prepared.load(split), [photo for photo in photos if photo.split == split]
+        outputs = extractor.predict(np.stack([read_pixels(photo.path, SIZE) for photo in expected]), verbose=0)
+        mask = outputs["region_mask"]
+        assert 0 < mask.sum() < mask.size
+        assert found.filenames == [photo.filename for photo in expected]
+        assert found.photo_ids.tolist() == [photo.photo_id for photo in expected]
+        assert found.captions == [photo.captions for photo in expected]
+        assert [[ids.tolist() for ids in row] for row in found.token_ids] == [
+            [prepared.vocabulary.encode(caption) for caption in photo.captions] for photo in expected
+        ]
+        assert set(found.widths) == {40} and set(found.heights) == {30}
+        assert found.region_features.dtype == np.float16 and found.region_features.shape[1:] == (REGIONS, FEATURES)
+        # the graph's pixels differ from Pillow's by up to one level
+        np.testing.assert_allclose(found.region_features[mask], outputs["region_features"][mask], atol=0.02)
+        np.testing.assert_array_equal(found.region_mask, mask)
+        assert not found.region_features[~mask].any() and not found.boxes[~mask].any()
+    numbers = np.concatenate([*prepared.load("train").sentence_ids, *prepared.load("val").sentence_ids])
+    assert sorted(numbers) == list(range(sum(len(photo.captions) for photo in photos)))
+
+
+def test_killed_at_every_part_it_ends_with_the_same_bytes(source, unbroken, extractor, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    write, writes = ShardWriter.write, []
+
+    def write_once(self, part, records):
+        write(self, part, records)
+        writes.append(part)
+        raise Killed
+
+    monkeypatch.setattr(ShardWriter, "write", write_once)
+    for _ in range(5):
+        with pytest.raises(Killed):
+            run(source, tmp_path / "out", extractor)
+    assert len(writes) == 5
+    # killed while a part and while a shard was being written
+    (tmp_path / "out" / ".train-00001-of-00003.tfrecord.tmp").write_bytes(b"half")
+    (tmp_path / "out" / ".train-00001-of-00003.tfrecord.parts" / "00002.tmp").write_bytes(b"half")
+    monkeypatch.setattr(ShardWriter, "write", write)
+    run(source, tmp_path / "out", extractor)
+    assert content(tmp_path / "out") == content(unbroken)
+
+
+def test_a_finished_folder_is_left_as_it_is(source, unbroken, extractor, monkeypatch):
+    before = content(unbroken)
+    monkeypatch.setattr(module, "decoded_batches", None)  # would fail if anything were extracted again
+    run(source, unbroken, extractor)
+    assert content(unbroken) == before
+
+
+def test_three_machines_write_what_one_writes(source, unbroken, extractor, tmp_path):
+    for index in (3, 1, 2):
+        folder = tmp_path / f"machine{index}"
+        run(source, folder, extractor, machine=(index, 3))
+        with pytest.raises(InputError, match="not complete, [34] shards are missing"):
+            Prepared.open(folder)
+        shutil.copytree(folder, tmp_path / "all", dirs_exist_ok=True)
+    run(source, tmp_path / "all", extractor)
+    assert content(tmp_path / "all") == content(unbroken)
+
+
+def test_vectors_do_not_depend_on_the_photos_beside_them(source, unbroken, extractor, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PHOTOS_PER_SHARD", 7)
+    run(source, tmp_path / "out", extractor)
+    one, other = Prepared.open(unbroken).load("train"), Prepared.open(tmp_path / "out").load("train")
+    np.testing.assert_allclose(one.region_features, other.region_features, rtol=1e-3)
+
+
+def test_other_settings_are_refused(source, unbroken, extractor, tmp_path):
+    with pytest.raises(InputError, match=r"other settings \(extractor '[0-9a-f]+', now"):
+        run(source, unbroken, tiny_extractor(seed=1))
+    with pytest.raises(InputError, match=r"other settings \(backbone 'tiny', now 'other'\)"):
+        prepare(read(source), unbroken, extractor, {"backbone": "other"}, threshold=2, progress=False)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty and not a prepared folder"):
+        run(source, tmp_path, extractor)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_shard_of_other_settings_is_not_mixed_in(source, unbroken, extractor, tmp_path):
+    mixed = shutil.copytree(unbroken, tmp_path / "mixed")
+    settings = json.loads((mixed / "prepared.json").read_text())
+    (mixed / "prepared.json").write_text(json.dumps(settings | {"backbone": "other"}))
+    with pytest.raises(InputError, match=r"train-00000-of-00003\.tfrecord: made with other settings"):
+        Prepared.open(mixed).load("train")
+
+
+def test_a_second_run_is_kept_out(source, unbroken, extractor):
+    with module.only_run(unbroken, alone=True), pytest.raises(InputError, match="another `imagesent prepare`"):
+        run(source, unbroken, extractor)
+
+
+def test_photos_that_break_after_the_check_are_listed(source, extractor, tmp_path):
+    broken = shutil.copytree(source, tmp_path / "photos")
+    dataset = read(broken)
+    (broken / "images" / "007.png").write_bytes(b"not a photo any more")
+    (broken / "images" / "008.png").unlink()
+    options = {"threshold": 2, "progress": False}
+    prepare(dataset, tmp_path / "out", extractor, {}, max_broken=0.1, **options)
+    assert json.loads((tmp_path / "out" / "problems.json").read_text()) == [
+        {"item": f"{name}.png", "reason": "not a whole JPEG, PNG, GIF or BMP photo"} for name in ("007", "008")
+    ]
+    prepared = Prepared.open(tmp_path / "out")
+    names = [name for split in prepared.splits for name in prepared.load(split).filenames]
+    assert len(names) == 43 and not {"007.png", "008.png"} & set(names)
+    with pytest.raises(InputError, match=r"2 photos cannot be decoded, the last .*008\.png"):
+        prepare(dataset, tmp_path / "strict", extractor, {}, max_broken=0.03, **options)
+
+
+def test_vectors_that_are_not_finite_stop_the_run(source, tmp_path):
+    extractor = tiny_extractor()
+    extractor.get_layer("dense").bias.assign(np.full(REGIONS * FEATURES, 1e6))
+    with pytest.raises(InputError, match="not finite in float16"):
+        run(source, tmp_path / "out", extractor)
+
+
+def test_boxes_of_a_file_reach_the_networks(source, tmp_path):
+    boxes = [[0, 0, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0.5], [0.5, 0.5, 1, 1]]
+    given = module.given_boxes([(boxes, [0.2, 0.9, 0.1, 0.5]), ([], [])], REGIONS - 1)
+    np.testing.assert_allclose(given["box_scores"][:2], [[0.9, 0.5, 0.2], [0, 0, 0]])
+    np.testing.assert_allclose(given["boxes"][0], np.array(boxes, np.float32)[[1, 3, 0]])
+
+
+def test_a_damaged_shard_is_named(unbroken, tmp_path):
+    damaged = shutil.copytree(unbroken, tmp_path / "damaged")
+    path = damaged / "val-00000-of-00002.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(InputError, match=r"val-00000-of-00002\.tfrecord: damaged"):
+        Prepared.open(damaged).load("val")
+    with pytest.raises(InputError, match=r"no split 'test'\. There are: train, val"):
+        Prepared.open(damaged).load("test")
+    (damaged / "prepared.json").write_text("{")
+    with pytest.raises(InputError, match=r"prepared\.json: damaged"):
+        Prepared.open(damaged)
+    with pytest.raises(InputError, match=r"not a prepared folder"):
+        Prepared.open(tmp_path)
+
+
+def test_exif_turns_width_and_height(source, extractor, tmp_path):
+    turned = write_photos(tmp_path / "photos", 2, splits=("train",))
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    Image.open(turned / "images" / "001.png").save(turned / "images" / "001.png", exif=tags)
+    run(turned, tmp_path / "out", extractor)
+    photos = Prepared.open(tmp_path / "out").load("train")
+    assert list(zip(photos.widths, photos.heights, strict=True)) == [(40, 30), (30, 40)]
