@@ -30,7 +30,6 @@ def add_arguments(parser):
     add("--region-captioner", metavar="RUN", help="run on regions (the shipped one; 'none')")
     add("--tables", type=Path, nargs="+", default=[], metavar="FILE", help="JSON that `imagesent evaluate` wrote")
     add("--beta", type=float, help="of the phrases; the alignment run's own, else 1")
-    add("--beam", type=int, default=3, help="of the captions (3)")
     add("--title", help="at the head of every page")
 
 
@@ -113,13 +112,14 @@ def show_captions(args, runs, prepared, photos, made_from):
             photos,
             whole.model,
             whole.vocabulary,
-            args.beam,
+            whole.settings.get("beam", 3),
+            whole.settings.get("length_penalty", 0.7),
             train,
             regions and (regions.model, regions.vocabulary),
             progress=partial(tqdm, disable=None),
         )
 
-    key = [*made_from, fingerprint(runs["captioner"]), fingerprint(runs["region_captioner"]), args.beam]
+    key = [*made_from, fingerprint(runs["captioner"]), fingerprint(runs["region_captioner"])]
     return cached(args.out, "captions", key, compute)
 
 

@@ -8,16 +8,25 @@ from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.tokeniser import tokenise
 from keras_imagesent.evaluation.cider import Cider
 
-MAX_LENGTH, LENGTH_PENALTY = 20, 0.7
+MAX_LENGTH = 20
 
 
-def caption_split(photos, captioner, vocabulary, beam=3, train=None, regions=None, progress=lambda items, **_: items):
+def caption_split(
+    photos,
+    captioner,
+    vocabulary,
+    beam=3,
+    length_penalty=0.7,
+    train=None,
+    regions=None,
+    progress=lambda items, **_: items,
+):
     """Captions every photo, scores it by CIDEr, and sets the nearest training photo's caption beside it.
 
     Args:
         photos: `Prepared.load(split)`.
         captioner: the model for whole photos, and its `vocabulary`.
-        beam: of the search; regions are captioned word by word (beam 1), there are twenty times as many.
+        beam, length_penalty: of the search; regions are captioned word by word, there are twenty times as many.
         train: `Prepared.load("train")` for the nearest neighbours, or None.
         regions: `(model, vocabulary)` of the region captioner, or None.
 
@@ -30,7 +39,7 @@ def caption_split(photos, captioner, vocabulary, beam=3, train=None, regions=Non
     'a dog runs through the grass'
     """
     frames = np.asarray(photos.region_features[:, 0], np.float32)  # region 0 is the whole frame
-    said = caption_vectors(captioner, vocabulary, frames, frames, beam, progress=progress)
+    said = caption_vectors(captioner, vocabulary, frames, frames, beam, length_penalty, progress=progress)
     cider = Cider([[tokenise(text) for text in captions] for captions in photos.captions])
     scores = cider.scores([tokenise(text) for text, _ in said])
     results = [
@@ -47,7 +56,7 @@ def caption_split(photos, captioner, vocabulary, beam=3, train=None, regions=Non
         present = photos.region_mask
         vectors = np.asarray(photos.region_features[present], np.float32)
         owners, numbers = np.nonzero(present)
-        said = caption_vectors(*regions, vectors, frames[owners], beam=1, progress=progress)
+        said = caption_vectors(*regions, vectors, frames[owners], progress=progress)
         for result in results:
             result["regions"] = []
         for (text, log_prob), owner, number in zip(said, owners, numbers, strict=True):
@@ -55,7 +64,9 @@ def caption_split(photos, captioner, vocabulary, beam=3, train=None, regions=Non
     return {"photos": results}
 
 
-def caption_vectors(model, vocabulary, features, frames, beam, batch=200, progress=lambda items, **_: items):
+def caption_vectors(
+    model, vocabulary, features, frames, beam=1, length_penalty=0.0, batch=200, progress=lambda items, **_: items
+):
     """Captions of vectors (N, F): `(text, log probability)` each; `frames` are put beside them for models of both."""
     if model.input["image_features"].shape[-1] == 2 * features.shape[1]:
         features = np.concatenate([features, frames], axis=1)
