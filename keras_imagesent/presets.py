@@ -33,3 +33,38 @@ ALIGNMENT["best"] = {
     "schedule": "cosine",
     "epochs": 15,
 }
+
+CAPTIONER = {
+    # The paper's network, optimiser and beam, on the vectors that can be had here.
+    "paper": {
+        "cell": "relu",
+        "units": 512,
+        "word_dim": 256,
+        "dropout": 0.5,
+        "activate_image": False,
+        "activate_words": False,
+        "optimizer": "rmsprop",
+        "learning_rate": 1e-3,
+        "decay": 1.0,
+        "weight_decay": 0.0,
+        "clip": 5.0,
+        "batch_size": 100,
+        "epochs": 20,
+        "patience": 3,
+        "monitor": "perplexity",
+        "beam": 7,
+        "length_penalty": 0.0,
+    },
+}
+# What scores highest on validation data.
+CAPTIONER["best"] = {
+    **CAPTIONER["paper"],
+    "cell": "lstm",
+    "optimizer": "adam",
+    "learning_rate": 2e-3,
+    "decay": 0.8,
+    "epochs": 15,
+    "monitor": "cider",
+    "beam": 3,
+    "length_penalty": 0.7,
+}

@@ -92,7 +92,6 @@ def build_captioner(
     word_dim=256,
     max_words=20,
     dropout=0.0,
-    image_dim=None,
     activate_image=False,
     activate_words=False,
 ):
@@ -106,7 +105,6 @@ def build_captioner(
         word_dim: length of the learned word vectors.
         max_words: number of steps T; a sentence that fills them all has no END.
         dropout: share dropped of the image vector, the word vectors and the hidden state before the output.
-        image_dim: width of a hidden ReLU layer between the image vector and b_v; None as in the paper.
         activate_image: b_v through the ReLU too (section 3.2: "it can help").
         activate_words: W_hx x_t through the ReLU too.
 
@@ -125,8 +123,6 @@ def build_captioner(
     # --- the image (Eq. 13) ---
     features = keras.Input((feature_dim,), name="image_features")
     x = layers.Dropout(dropout, name="image_dropout")(FeatureCentring(name="centring")(features))
-    if image_dim:
-        x = layers.Dense(image_dim, "relu", name="image_hidden")(x)
     x = layers.Dense(units, "relu" if activate_image else None, use_bias=False, name="image_bias")(x)
     image_encoder = keras.Model(features, x, name="image_encoder")
 

@@ -62,7 +62,7 @@ def test_the_model_equals_the_equations_in_a_loop(cell):
     model, (features, tokens) = small(cell), batch()
     set_feature_centring(model, np.arange(6) / 10, 0.5)
     inputs, _, _ = inputs_and_targets(tokens, 8)
-    logits = model({"image_features": features, "token_ids": inputs})
+    logits = model({"image_features": tf.constant(features), "token_ids": inputs})
     assert logits.shape == (3, 4, 8)
     np.testing.assert_allclose(tf.nn.log_softmax(logits), loop(model, features, inputs.numpy()), atol=1e-5)
 
@@ -106,14 +106,14 @@ def test_output_bias_starts_near_the_unigram_entropy():
     rng = np.random.default_rng(0)
     words = rng.choice(8, size=(400, 4), p=frequencies).astype("int32")
     inputs = np.concatenate([np.full((400, 1), 8), words[:, :-1]], axis=1)
-    logits = model({"image_features": rng.normal(size=(400, 6)).astype("float32"), "token_ids": inputs})
+    logits = model({"image_features": rng.normal(size=(400, 6)).astype("float32"), "token_ids": inputs.astype("int32")})
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(words, logits))
     assert float(loss) == pytest.approx(-(frequencies * np.log(frequencies)).sum(), abs=0.05)
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
 def test_saved_and_loaded_it_gives_the_same_numbers(cell, tmp_path):
-    model, (features, tokens) = small(cell, image_dim=9, activate_image=True, activate_words=True), batch()
+    model, (features, tokens) = small(cell, activate_image=True, activate_words=True), batch()
     set_feature_centring(model, np.ones(6), 2.0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")

@@ -1,0 +1,81 @@
+"""Learning from the CIDEr of the captioner's own samples, after the cross-entropy has taught it to speak.
+
+Each photo is captioned several times by sampling; a caption that scores above the photo's other ones becomes more probable,
+one that scores below less (REINFORCE with the other samples' mean as baseline; Rennie et al., 2017, used the greedy caption).
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_imagesent.captioning.beam_search import sample
+from keras_imagesent.captioning.captioner import Decoder
+from keras_imagesent.data.caption_pairs import CaptionPairs
+from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.evaluation.cider import Cider
+
+SAMPLES = 5  # captions drawn for each photo
+
+
+class SelfCritical:
+    """Batches of sampled captions, weighted by how much better than their photo's other samples they are.
+
+    Args:
+        captioner: the model in training; every batch is drawn with its weights of the moment.
+        photos: the training photos (`Prepared.load`).
+        vocabulary: of the captioner.
+        batch_size: captions in a batch; `batch_size // 5` photos.
+        seed: decides the order and the samples.
+        frame: as in `CaptionPairs`.
+
+    Example:
+        >>> critic = SelfCritical(captioner, prepared.load("train"), prepared.vocabulary, 100, seed=0)
+        >>> captioner.fit(critic.batches(epoch=0), steps_per_epoch=critic.steps)
+    """
+
+    def __init__(self, captioner, photos, vocabulary, batch_size=100, seed=0, frame=False):
+        self.vocabulary, self.seed = vocabulary, seed
+        self.pairs = CaptionPairs.of_photos(photos, frame, captioner.input["token_ids"].shape[1])
+        self.first = np.unique(self.pairs.rows, return_index=True)[1]  # one pair of each photo
+        self.photos = max(1, batch_size // SAMPLES)
+        self.cider = Cider([[tokenise(caption) for caption in group] for group in photos.captions])
+        decoder, length = Decoder(captioner), self.pairs.token_ids.shape[1]
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def draw(features, seed):
+            states = decoder.start(tf.repeat(features, SAMPLES, axis=0))
+            return sample(decoder.step, states, decoder.start_id, length, seed)[0]
+
+        self.draw = draw
+
+    @property
+    def steps(self):
+        return -(-len(self.first) // self.photos)
+
+    def batches(self, epoch=0, start_step=0):
+        """A dataset of one epoch, every photo once; nothing is drawn ahead, so that the weights are the newest."""
+
+        def generate():
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.first))
+            for step in range(start_step, self.steps):
+                rows = order[step * self.photos : (step + 1) * self.photos]
+                yield self.weigh(rows, seed=epoch * self.steps + step)
+
+        signature = {
+            "image_features": tf.TensorSpec((None, self.pairs.feature_dim), tf.float32),
+            "token_ids": tf.TensorSpec((None, self.pairs.token_ids.shape[1]), tf.int32),
+            "sentence_weights": tf.TensorSpec((None,), tf.float32),
+        }
+        return tf.data.Dataset.from_generator(generate, output_signature=signature)
+
+    def weigh(self, rows, seed):
+        """One batch: samples of the photos in `rows` and the CIDEr by which each beats the other samples' mean."""
+        features = self.pairs.features(self.first[rows])
+        token_ids = self.draw(tf.constant(features), tf.constant(seed)).numpy()
+        captions = [self.vocabulary.decode(ids).split() for ids in token_ids]
+        rewards = np.array(self.cider.scores(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)
+        others = (rewards.sum(axis=1, keepdims=True) - rewards) / (SAMPLES - 1)
+        return {
+            "image_features": np.repeat(features, SAMPLES, axis=0),
+            "token_ids": token_ids,
+            "sentence_weights": (rewards - others).reshape(-1).astype(np.float32),
+        }

@@ -1,0 +1,261 @@
+"""Learn to caption: whole photos, the (region, snippet) pairs of `imagesent align`, or both.
+
+The run folder gets the best model, the five best epochs, the log and the settings. The same command goes on where a
+killed run was. Settings come from a preset; every one of them is a flag too. The classic failures (the same caption for
+every photo, captions that ignore the photo, an exploding loss) are told in plain words.
+
+example:
+  imagesent train-captioner prepared/flickr8k --out runs/captioner
+  imagesent train-captioner prepared/flickr8k --out runs/regions --pairs pairs.jsonl --frame
+  imagesent train-captioner prepared/flickr8k --out runs/better --start-from runs/captioner --self-critical
+"""
+
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.presets import CAPTIONER
+
+MODEL_SETTINGS = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words")
+CHOICES = {
+    "cell": ("relu", "lstm", "gru"),
+    "optimizer": ("rmsprop", "adam", "sgd"),
+    "monitor": ("cider", "perplexity"),
+}
+HELP = {
+    "cell": "relu is the paper's",
+    "units": "size of the hidden state",
+    "word_dim": "length of a word vector",
+    "dropout": "share dropped of the image, the words and the output, not of the recurrence",
+    "activate_image": "the image through the ReLU before it enters",
+    "activate_words": "the word input through the ReLU before it enters",
+    "optimizer": "rmsprop is the paper's",
+    "learning_rate": "of the first epoch",
+    "decay": "each epoch's learning rate is this share of the one before",
+    "weight_decay": "decoupled; biases do not decay",
+    "clip": "gradients are clipped elementwise at this value",
+    "batch_size": "pairs in a batch, over all devices",
+    "epochs": "at most",
+    "patience": "epochs without a better one before stopping",
+    "monitor": "what chooses the best epoch on the validation split",
+    "beam": "beam of the captions that CIDEr is measured on; also the model's own",
+    "length_penalty": "0 prefers short captions, 1 compares the mean log probability of a word",
+}
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
+    add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
+    add("--preset", choices=sorted(CAPTIONER), default="best", help="settings to start from (best)")
+    add("--pairs", type=Path, metavar="FILE", help="learn from these (region, snippet) pairs instead of whole photos")
+    add("--both", action="store_true", help="learn from the pairs and from whole photos")
+    add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
+    add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
+    add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
+    add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
+    add("--backbone-learning-rate", type=float, default=1e-5, help="the backbone's own learning rate (1e-5)")
+    add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
+    add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
+    add("--seed", type=int, default=0, help="decides weights, order and dropout (0)")
+    add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
+    settings = parser.add_argument_group("settings of the preset")
+    for name, value in CAPTIONER["paper"].items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            settings.add_argument(flag, action="store_true", default=None, help=HELP[name])
+        else:
+            settings.add_argument(flag, type=type(value), choices=CHOICES.get(name), help=HELP[name])
+
+
+def run(args):
+    settings = choose_settings(args)
+
+    from keras_imagesent.data.shards import Prepared
+
+    prepared = Prepared.open(args.prepared)
+    validation = args.validation or next((s for s in ("tune", "val", "dev") if s in prepared.splits), None)
+    if validation not in prepared.splits:
+        raise InputError(
+            f"{args.prepared} has no split {validation or 'tune, val or dev'} to choose the best epoch on: "
+            f"it has {', '.join(prepared.splits)}; name one with --validation, or prepare with --set-aside 500"
+        )
+    rows = train(prepared, validation, settings, args)
+    best = (min if settings["monitor"] == "perplexity" else max)(rows, key=lambda row: row[settings["monitor"]])
+    print(
+        f"best epoch {best['epoch']} on {validation}: perplexity {best['perplexity']:.2f}, "
+        f"BLEU-4 {100 * best['bleu4']:.1f}, CIDEr {100 * best['cider']:.1f}\n{args.out / 'model.keras'}"
+    )
+
+
+def choose_settings(args):
+    """The preset's settings with what was given beside, checked."""
+    given = {name: getattr(args, name) for name in CAPTIONER["paper"] if getattr(args, name) is not None}
+    settings = {**CAPTIONER[args.preset], **given}
+    for name in ("units", "word_dim", "batch_size", "epochs", "patience", "learning_rate", "clip", "beam", "decay"):
+        if settings[name] <= 0:
+            raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
+    if not 0 <= settings["dropout"] < 1:
+        raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
+    if args.both and not args.pairs:
+        raise InputError("--both needs the pairs of `imagesent align`: --pairs pairs.jsonl")
+    if args.self_critical and not args.start_from:
+        raise InputError("--self-critical improves a trained captioner: name its run with --start-from")
+    if args.self_critical and (args.pairs or args.fine_tune):
+        raise InputError("--self-critical learns from whole photos' vectors: leave out --pairs and --fine-tune")
+    if args.fine_tune and (args.pairs or args.frame):
+        raise InputError("--fine-tune learns from whole photos: leave out --pairs and --frame")
+    return settings
+
+
+def train(prepared, validation, settings, args):
+    """Builds the captioner and its data, and trains into the run folder; the log's rows."""
+    import keras
+
+    from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
+    from keras_imagesent.data.caption_pairs import CaptionPairs
+    from keras_imagesent.training.devices import choose_strategy
+    from keras_imagesent.training.fit import fit_run
+
+    strategy, vocabulary = choose_strategy(args.devices), prepared.vocabulary
+    photos = prepared.load("train")
+    if args.pairs:
+        pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
+    else:
+        pairs = CaptionPairs.of_photos(photos, args.frame)
+    validator = Validator(prepared.load(validation), vocabulary, settings, args.frame)
+    keras.utils.set_random_seed(args.seed)
+    with strategy.scope():
+        model = build_captioner(
+            pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS}
+        )
+        set_feature_centring(model, *pairs.mean_and_scale())
+        set_output_bias(model, vocabulary.log_frequencies())
+        if args.start_from:
+            start_from(model, args.start_from)
+        steps, batches = data_of(pairs, photos, model, vocabulary, settings, args)
+        if args.fine_tune:
+            from keras_imagesent.captioning.fine_tune import FineTuning
+
+            tuning = FineTuning(model, prepared, photos, args.fine_tune, settings["batch_size"], args.seed)
+            model, batches, validator = tuning.model, tuning.batches, tuning.validator(validator, validation)
+        model.compile(make_optimizer(settings, steps, args))
+    args.out.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(args.out / "vocabulary.json")
+    rows = fit_run(
+        model,
+        batches,
+        steps,
+        validator,
+        args.out,
+        monitor=settings["monitor"],
+        mode="min" if settings["monitor"] == "perplexity" else "max",
+        epochs=settings["epochs"],
+        patience=settings["patience"],
+        save_minutes=args.save_minutes,
+        settings={
+            "model": "captioner",
+            "preset": args.preset,
+            "prepared": str(args.prepared),
+            "data": prepared.settings.get("data"),
+            "validation": validation,
+            "pairs": args.pairs and str(args.pairs),
+            "both": args.both,
+            "frame": args.frame,
+            "start_from": args.start_from and str(args.start_from),
+            "self_critical": args.self_critical,
+            "fine_tune": args.fine_tune and str(args.fine_tune),
+            "seed": args.seed,
+            **settings,
+        },
+    )
+    if args.fine_tune:
+        tuning.split(args.out)
+    return rows
+
+
+def data_of(pairs, photos, model, vocabulary, settings, args):
+    """`(steps per epoch, function (epoch, start_step) -> dataset)`."""
+    size = settings["batch_size"]
+    if args.self_critical:
+        from keras_imagesent.captioning.self_critical import SelfCritical
+
+        critic = SelfCritical(model, photos, vocabulary, size, args.seed, args.frame)
+        return critic.steps, critic.batches
+    return pairs.steps(size), lambda epoch, start_step: pairs.batches(size, args.seed, epoch, start_step)
+
+
+def make_optimizer(settings, steps, args):
+    import keras
+
+    from keras_imagesent.training.optimizers import build_optimizer
+
+    rate = settings["learning_rate"]
+    if settings["decay"] != 1:
+        rate = keras.optimizers.schedules.ExponentialDecay(rate, steps, settings["decay"], staircase=True)
+    optimizer = build_optimizer(settings["optimizer"], rate, settings["weight_decay"], clip=settings["clip"])
+    if args.fine_tune:
+        from keras_imagesent.captioning.fine_tune import slow_backbone
+
+        slow_backbone(optimizer, args.backbone_learning_rate / settings["learning_rate"])
+    return optimizer
+
+
+def start_from(model, run):
+    """Takes over another run's weights, centring included."""
+    import keras
+
+    path = run / "model.keras" if run.is_dir() else run
+    if not path.is_file():
+        raise InputError(f"no model at {path}: --start-from names a run folder or a .keras file")
+    other = keras.saving.load_model(path, compile=False)
+    if [w.shape for w in model.weights] != [w.shape for w in other.weights]:
+        raise InputError("--start-from names a run of another shape: give the same --cell, --units, --word-dim and data")
+    model.set_weights(other.get_weights())
+
+
+class Validator:
+    """After each epoch: perplexity, the same with shuffled photos, BLEU-4 and CIDEr; alarms are printed."""
+
+    def __init__(self, photos, vocabulary, settings, frame=False):
+        from keras_imagesent.data.caption_pairs import CaptionPairs
+        from keras_imagesent.data.tokeniser import tokenise
+        from keras_imagesent.evaluation.cider import Cider
+
+        import numpy as np
+
+        self.vocabulary, self.settings = vocabulary, settings
+        self.pairs = CaptionPairs.of_photos(photos, frame)
+        self.references = [[tokenise(caption) for caption in group] for group in photos.captions]
+        self.cider = Cider(self.references)
+        first_pair = np.unique(self.pairs.rows, return_index=True)[1]
+        self.frames = self.pairs.features(first_pair)
+        self.shuffled = np.roll(np.arange(len(self.frames)), 1)[self.pairs.rows]
+        self.tools, self.history = None, []
+
+    def __call__(self, model):
+        import numpy as np
+
+        from keras_imagesent.captioning.alarms import find_alarms
+        from keras_imagesent.captioning.caption_photos import Perplexity, Searcher
+        from keras_imagesent.evaluation.bleu import bleu
+
+        if self.tools is None:
+            search = Searcher(model, self.settings["beam"], length_penalty=self.settings["length_penalty"])
+            self.tools = Perplexity(model), search
+        perplexity, search = self.tools
+        token_ids, _ = search(self.frames)
+        captions = [self.vocabulary.decode(ids[0]).split() for ids in token_ids]
+        some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled photos: a thousand sentences will do
+        row = {
+            "perplexity": perplexity(self.pairs.features(slice(None)), self.pairs.token_ids),
+            "perplexity_shuffled": perplexity(self.frames[self.shuffled[some]], self.pairs.token_ids[some]),
+            "bleu4": bleu(captions, self.references)[3],
+            "cider": self.cider.score(captions),
+            "distinct_captions": len({" ".join(words) for words in captions}),
+            "words": float(np.mean([len(words) for words in captions])),
+            "photos": len(captions),
+        }
+        self.history.append({"loss": float(model.word_loss.result()), **row})
+        for alarm in find_alarms(self.history):
+            print(f"warning: {alarm}")
+        return row

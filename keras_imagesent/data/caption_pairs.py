@@ -1,0 +1,123 @@
+"""What a captioner learns from: (image vector, sentence) pairs of whole photos, of regions, or of both."""
+
+import json
+
+import numpy as np
+
+from keras_imagesent.data.batches import MAX_WORDS
+from keras_imagesent.errors import InputError
+
+
+class CaptionPairs:
+    """Pairs of a region and its sentence, with the region vectors in memory as float16.
+
+    Args:
+        region_features: (N, R, F); region 0 is the whole frame.
+        rows, regions: (P,) the photo and the region of each pair.
+        sentences: list of P lists of word ids.
+        frame: whether the whole frame's vector stands beside the region's (2 F numbers).
+        max_words: sentences are cut or padded with 0 to this many ids.
+
+    Example:
+        >>> pairs = CaptionPairs.of_photos(prepared.load("train"))
+        >>> for batch in pairs.batches(batch_size=100, seed=0, epoch=3):
+        ...     batch["image_features"], batch["token_ids"]  # (100, F) float32, (100, 20) int32
+    """
+
+    def __init__(self, region_features, rows, regions, sentences, frame=False, max_words=MAX_WORDS):
+        self.region_features, self.frame = region_features, frame
+        self.rows, self.regions = np.asarray(rows), np.asarray(regions)
+        self.token_ids = np.zeros((len(sentences), max_words), np.int32)
+        for row, words in zip(self.token_ids, sentences, strict=True):
+            words = words[:max_words]
+            row[: len(words)] = words
+
+    @classmethod
+    def of_photos(cls, photos, frame=False, max_words=MAX_WORDS):
+        """Every photo with each of its sentences."""
+        rows = np.repeat(np.arange(len(photos.token_ids)), [len(group) for group in photos.token_ids])
+        sentences = [words for group in photos.token_ids for words in group]
+        return cls(photos.region_features[:, :1], rows, np.zeros_like(rows), sentences, frame, max_words)
+
+    @classmethod
+    def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, max_words=MAX_WORDS):
+        """The (region, snippet) pairs that `imagesent align` wrote; with `whole_photos`, the whole sentences too."""
+        row_of = {filename: row for row, filename in enumerate(photos.filenames)}
+        rows, regions, sentences = [], [], []
+        for filename, region, snippet in read_pairs(path):
+            words = vocabulary.encode(snippet)
+            if filename in row_of and words:
+                if not 0 <= region < photos.region_features.shape[1] or not photos.region_mask[row_of[filename], region]:
+                    raise InputError(f"{path}: {filename} has no region {region}; align the folder you train on")
+                rows.append(row_of[filename])
+                regions.append(region)
+                sentences.append(words)
+        if not rows:
+            raise InputError(f"{path}: none of its pairs is of a training photo here; align this folder's train split")
+        if whole_photos:
+            whole = cls.of_photos(photos, frame, max_words)
+            rows, regions = [*rows, *whole.rows], [*regions, *whole.regions]
+            sentences += [words for group in photos.token_ids for words in group]
+        return cls(photos.region_features, rows, regions, sentences, frame, max_words)
+
+    def __len__(self):
+        return len(self.rows)
+
+    @property
+    def feature_dim(self):
+        return self.region_features.shape[-1] * (2 if self.frame else 1)
+
+    def features(self, pairs):
+        """Image vectors (n, F or 2F) float32 of some pairs."""
+        rows = self.rows[pairs]
+        features = self.region_features[rows, self.regions[pairs]]
+        if self.frame:
+            features = np.concatenate([features, self.region_features[rows, 0]], axis=1)
+        return features.astype(np.float32)
+
+    def mean_and_scale(self):
+        """What centres the vectors, and brings their mean spread to 1."""
+        some = self.features(np.random.default_rng(0).permutation(len(self))[:20000])
+        mean = some.mean(axis=0)
+        return mean, float(1 / max(1e-6, (some - mean).std()))
+
+    def steps(self, batch_size):
+        return -(-len(self) // batch_size)
+
+    def order(self, batch_size, seed, epoch):
+        """Which pairs each batch of an epoch holds; a function of `seed` and `epoch` alone."""
+        order = np.random.default_rng([seed, epoch]).permutation(len(self))
+        return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+    def batches(self, batch_size=100, seed=0, epoch=0, start_step=0):
+        """A `tf.data.Dataset` of one epoch's batches from `start_step` on."""
+        import tensorflow as tf
+
+        def generate():
+            for pairs in self.order(batch_size, seed, epoch)[start_step:]:
+                yield {"image_features": self.features(pairs), "token_ids": self.token_ids[pairs]}
+
+        signature = {
+            "image_features": tf.TensorSpec((None, self.feature_dim), tf.float32),
+            "token_ids": tf.TensorSpec((None, self.token_ids.shape[1]), tf.int32),
+        }
+        return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(2)
+
+
+def read_pairs(path):
+    """`(filename, region, snippet)` of every line of a JSON Lines file of `imagesent align --pairs`."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    pair = json.loads(line)
+                    yield str(pair["filename"]), int(pair["region"]), str(pair["snippet"])
+                except (ValueError, KeyError, TypeError):
+                    raise InputError(
+                        f"{path}, line {number}: not a pair with filename, region and snippet; "
+                        "`imagesent align --pairs` writes such a file"
+                    ) from None
+    except FileNotFoundError:
+        raise InputError(f"no file {path}; `imagesent align PREPARED --pairs {path}` writes one") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no UTF-8 text") from None

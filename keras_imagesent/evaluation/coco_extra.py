@@ -1,0 +1,45 @@
+"""METEOR and the PTB tokeniser: coco-caption's own, through pycocoevalcap and Java, where both are there."""
+
+import contextlib
+import io
+import shutil
+from importlib.util import find_spec
+
+
+def missing():
+    """What keeps METEOR and the PTB tokeniser away, in words; None where nothing does.
+
+    Example:
+        >>> missing()
+        'no Java on this machine'
+    """
+    if not find_spec("pycocoevalcap"):
+        return "pycocoevalcap is not installed: pip install 'keras_imagesent[metrics]'"
+    if not shutil.which("java"):
+        return "no Java on this machine"
+    return None
+
+
+def ptb_tokenise(sentences):
+    """The words of raw sentences by the PTB tokeniser, lower case, punctuation dropped: a list of lists.
+
+    Example:
+        >>> ptb_tokenise(["A man's dog."])
+        [['a', 'man', "'s", 'dog']]
+    """
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    captions = {number: [{"caption": " ".join(sentence.split())}] for number, sentence in enumerate(sentences)}
+    with contextlib.redirect_stdout(io.StringIO()):
+        tokens = PTBTokenizer().tokenize(captions)
+    return [tokens[number][0].split() for number in range(len(sentences))]
+
+
+def meteor(candidates, references):
+    """Corpus METEOR between 0 and 1; arguments as `bleu`'s."""
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    given = {n: [" ".join(words)] for n, words in enumerate(candidates)}
+    wanted = {n: [" ".join(words) for words in group] for n, group in enumerate(references)}
+    score, _ = Meteor().compute_score(wanted, given)
+    return score
