@@ -19,6 +19,7 @@ def ranking_losses(scores, photo_ids, margin=1.0, negatives="sum"):
     Example:
         loss = tf.reduce_mean(ranking_losses(scores, photo_ids))
     """
+    photo_ids = tf.convert_to_tensor(photo_ids)
     right = tf.linalg.diag_part(scores)  # (K,)
     other = photo_ids[:, None] != photo_ids[None, :]
     if negatives == "softmax":

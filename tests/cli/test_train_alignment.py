@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,3 +162,14 @@ def test_search_tries_and_takes_the_best(folder):
     best = max(results, key=lambda result: result["recall_sum"])
     settings = json.loads((out / "settings.json").read_text())
     assert len(results) == 2 and settings["learning_rate"] == best["learning_rate"]
+
+
+def test_the_users_own_script(folder, prepared):
+    script = Path(__file__).parents[2] / "scripts" / "train_alignment_in_python.py"
+    command = [sys.executable, str(script), str(folder / "prepared"), str(folder / "own.keras")]
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(script.parents[1])}
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert result.stdout.count("'recall_sum'") == 5
+    assert load_alignment(folder / "own.keras").get_layer("scores").score == "max_sim"
