@@ -16,8 +16,8 @@ def find_alarms(rows):
     if last["photos"] >= 10:
         if last["distinct_captions"] == 1:
             alarms.append(
-                "every photo gets the same caption: the image does not reach the words. Train on, raise the learning rate, "
-                "or check that the vectors differ from photo to photo"
+                "every photo gets the same caption: the image does not reach the words. Train on, raise the learning "
+                "rate, or check that the vectors differ from photo to photo"
             )
         elif last["distinct_captions"] < 0.02 * last["photos"]:
             alarms.append(

@@ -13,8 +13,8 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
     """Finds the most probable sentences of each photo.
 
     A finished sentence is frozen in the beam: it goes on saying END (0) at no cost. Sentences compete by
-    `log_prob / length ** length_penalty`, END counted in the length. A photo's search is over when no unfinished sentence can
-    still overtake its `captions` best ones, so what else is in the batch changes nothing.
+    `log_prob / length ** length_penalty`, END counted in the length. A photo's search is over when no unfinished
+    sentence can still overtake its `captions` best ones, so what else is in the batch changes nothing.
 
     Args:
         step: function from the words just said (N,) and the states to the logits (or log probabilities) of the
@@ -32,7 +32,7 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
 
     Example:
         >>> decoder = Decoder(captioner)
-        >>> token_ids, log_probs = beam_search(decoder.step, decoder.start(features), decoder.start_id, beam=7, captions=3)
+        >>> token_ids, log_probs = beam_search(decoder.step, decoder.start(features), decoder.start_id, beam=7)
     """
     if not 1 <= captions <= beam:
         raise ValueError(f"captions must be between 1 and the beam. Received: captions={captions}, beam={beam}")

@@ -19,7 +19,9 @@ class Searcher:
         decoder = Decoder(captioner)
         self.batch_size = batch_size
 
-        @tf.function(input_signature=[tf.TensorSpec([None, captioner.input["image_features"].shape[-1]])], autograph=False)
+        @tf.function(
+            input_signature=[tf.TensorSpec([None, captioner.input["image_features"].shape[-1]])], autograph=False
+        )
         def search(features):
             states = decoder.start(features)
             return beam_search(decoder.step, states, decoder.start_id, beam, max_length, captions, length_penalty)
@@ -44,7 +46,9 @@ class Perplexity:
     """
 
     def __init__(self, captioner, batch_size=100):
-        self.losses = tf.function(lambda x, ids: captioner.word_losses(x, ids)[0], autograph=False, reduce_retracing=True)
+        self.losses = tf.function(
+            lambda x, ids: captioner.word_losses(x, ids)[0], autograph=False, reduce_retracing=True
+        )
         self.batch_size = batch_size
 
     def __call__(self, features, token_ids):

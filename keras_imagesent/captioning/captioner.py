@@ -28,9 +28,9 @@ class FeatureCentring(layers.Layer):
 class Captioner(keras.Model):
     """The functional captioner with a training step that spends nothing on padding.
 
-    `fit` takes batches `{"image_features": (B, F), "token_ids": (B, T)}`, sentences padded with 0, and, if sentences are to
-    count differently, `"sentence_weights": (B,)`. Sentences are sorted by length, so that step t runs only those still going on
-    and the vocabulary logits are one product over the words there are: half the work of padded sentences.
+    `fit` takes batches `{"image_features": (B, F), "token_ids": (B, T)}`, sentences padded with 0, and, if sentences are
+    to count differently, `"sentence_weights": (B,)`. Sentences are sorted by length, so that step t runs only those
+    still going on and the vocabulary logits are one product over the words there are: half the work of padded ones.
     """
 
     def word_losses(self, image_features, token_ids, training=False):
@@ -109,8 +109,8 @@ def build_captioner(
         activate_words: W_hx x_t through the ReLU too.
 
     Returns:
-        A `Captioner` from `image_features (B, F)` and `token_ids (B, T)`, which begin with START, to logits (B, T, V+1),
-        where class 0 is END. Its parts are `image_encoder`, `word_encoder`, `recurrence` and `output`.
+        A `Captioner` from `image_features (B, F)` and `token_ids (B, T)`, which begin with START, to logits
+        (B, T, V+1), where class 0 is END. Its parts are `image_encoder`, `word_encoder`, `recurrence` and `output`.
 
     Example:
         >>> captioner = build_captioner(feature_dim=1280, vocabulary_size=2537, cell="relu")
@@ -143,7 +143,7 @@ def build_captioner(
 
 
 def set_output_bias(captioner, log_frequencies):
-    """Starts the output bias at the log of each word's training frequency, so that the first loss is the unigram entropy.
+    """Starts the output bias at the log of each word's training frequency: the first loss is the unigram entropy.
 
     The output kernel shrinks tenfold too: "with small weights", as the supplement has it.
 

@@ -1,7 +1,8 @@
 """Learning from the CIDEr of the captioner's own samples, after the cross-entropy has taught it to speak.
 
-Each photo is captioned several times by sampling; a caption that scores above the photo's other ones becomes more probable,
-one that scores below less (REINFORCE with the other samples' mean as baseline; Rennie et al., 2017, used the greedy caption).
+Each photo is captioned several times by sampling; a caption that scores above the photo's other ones becomes more
+probable, one that scores below less (REINFORCE with the other samples' mean as baseline; Rennie et al., 2017, took
+the greedy caption's score).
 """
 
 import numpy as np

@@ -125,9 +125,7 @@ def train(prepared, validation, settings, args):
     validator = Validator(prepared.load(validation), vocabulary, settings, args.frame)
     keras.utils.set_random_seed(args.seed)
     with strategy.scope():
-        model = build_captioner(
-            pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS}
-        )
+        model = build_captioner(pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS})
         set_feature_centring(model, *pairs.mean_and_scale())
         set_output_bias(model, vocabulary.log_frequencies())
         if args.start_from:
@@ -209,7 +207,9 @@ def start_from(model, run):
         raise InputError(f"no model at {path}: --start-from names a run folder or a .keras file")
     other = keras.saving.load_model(path, compile=False)
     if [w.shape for w in model.weights] != [w.shape for w in other.weights]:
-        raise InputError("--start-from names a run of another shape: give the same --cell, --units, --word-dim and data")
+        raise InputError(
+            "--start-from names a run of another shape: give the same --cell, --units, --word-dim and data"
+        )
     model.set_weights(other.get_weights())
 
 
@@ -217,11 +217,11 @@ class Validator:
     """After each epoch: perplexity, the same with shuffled photos, BLEU-4 and CIDEr; alarms are printed."""
 
     def __init__(self, photos, vocabulary, settings, frame=False):
+        import numpy as np
+
         from keras_imagesent.data.caption_pairs import CaptionPairs
         from keras_imagesent.data.tokeniser import tokenise
         from keras_imagesent.evaluation.cider import Cider
-
-        import numpy as np
 
         self.vocabulary, self.settings = vocabulary, settings
         self.pairs = CaptionPairs.of_photos(photos, frame)

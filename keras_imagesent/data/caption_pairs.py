@@ -47,7 +47,7 @@ class CaptionPairs:
         for filename, region, snippet in read_pairs(path):
             words = vocabulary.encode(snippet)
             if filename in row_of and words:
-                if not 0 <= region < photos.region_features.shape[1] or not photos.region_mask[row_of[filename], region]:
+                if region not in np.flatnonzero(photos.region_mask[row_of[filename]]):
                     raise InputError(f"{path}: {filename} has no region {region}; align the folder you train on")
                 rows.append(row_of[filename])
                 regions.append(region)

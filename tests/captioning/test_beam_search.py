@@ -96,8 +96,8 @@ def test_training_greedy_beam_and_sampling_give_the_same_log_probabilities(capti
         greedy(decoder.step, decoder.start(features), decoder.start_id, LENGTH),
         sample(decoder.step, decoder.start(features), decoder.start_id, LENGTH, seed=3),
     ]
-    tokens, log_probs = search(captioner, features, beam=3)
-    for tokens, log_probs in [*answers, (tokens[:, 0], log_probs[:, 0])]:
+    answers.append([answer[:, 0] for answer in search(captioner, features, beam=3)])
+    for tokens, log_probs in answers:
         np.testing.assert_allclose(log_probs, log_probs_of(captioner, features, tokens), atol=1e-5)
 
 

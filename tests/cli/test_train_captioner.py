@@ -77,8 +77,18 @@ def test_regions_with_the_whole_frame_beside_say_what_the_region_shows(folder, c
 
 def test_self_critical_training_raises_cider(folder):
     before = max(row["cider"] for row in log_of(folder / "run"))
-    command = ["train-captioner", str(folder / "prepared"), "--out", str(folder / "critical"), *SMALL, "--self-critical"]
-    command += ["--start-from", str(folder / "run"), "--epochs", "2", "--learning-rate", "0.001", "--dropout", "0"]
+    command = ["train-captioner", str(folder / "prepared"), "--out", str(folder / "critical"), *SMALL]
+    command += [
+        "--self-critical",
+        "--start-from",
+        str(folder / "run"),
+        "--epochs",
+        "2",
+        "--learning-rate",
+        "0.001",
+        "--dropout",
+        "0",
+    ]
     assert main(command) == 0
     assert max(row["cider"] for row in log_of(folder / "critical")) > before - 0.2
 

@@ -1,6 +1,6 @@
 """Writes golden_captions.json: sentences from a small grammar, and what pycocoevalcap says of them.
 
-    python tests/evaluation/make_golden_captions.py
+python tests/evaluation/make_golden_captions.py
 """
 
 import json
