@@ -34,9 +34,7 @@ def run():
     print(f"training step: batch {BATCH}, {REGIONS} regions, {LENGTH} words, h {DIM}, hidden {UNITS}, SGD, dropout 0.5")
     for name, milliseconds in times.items():
         print(f"  {name:<22}{milliseconds:8.0f} ms   step / this = {ours / milliseconds:.2f}")
-    print(
-        f"  peak memory: the step adds {memory:.0f} MB (weights, momentum and graph included) to the {before:.0f} MB before it"
-    )
+    print(f"  the step adds {memory:.0f} MB of peak memory (weights and momentum too) to the {before:.0f} MB before it")
     scoring()
 
 
