@@ -81,7 +81,7 @@ def caption_vectors(
             beam,
             MAX_LENGTH,
             1,
-            LENGTH_PENALTY if beam > 1 else 0.0,
+            length_penalty,
         )
 
     said = []

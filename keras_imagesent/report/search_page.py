@@ -35,8 +35,8 @@ def write_search_page(path, query, hits, words=None):
 <title>{escape(query)}</title><link rel="icon" href="data:,">
 <style>{style}
 .found.wide {{ grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 1fr)); }}
-.found img {{ aspect-ratio: auto; object-fit: contain; }}
-.found {{ align-items: start; }}
+.found img {{ height: 180px; aspect-ratio: auto; object-fit: contain; border: 0; }}
+.found.wide img {{ height: 380px; }}
 </style></head>
 <body><header class="top"><h1>{escape(query)}</h1><p class="soft">{len(hits)} found, best first</p></header>
 <main class="gallery found {kind}">{cards}</main></body></html>
@@ -51,8 +51,7 @@ def _card(number, hit, words):
     if hasattr(hit, "sentence"):
         picture, text = "", hit.sentence
     elif hasattr(hit, "word_scores"):
-        image = draw_alignment(hit.path, words, hit.boxes, _places(hit.regions), hit.word_scores).image()
-        image.thumbnail((720, 1440))
+        image = draw_alignment(hit.path, words, hit.boxes, _places(hit.regions), hit.word_scores, width=640).image()
         picture, text = _picture(image, f"{hit.filename} with the words' regions"), hit.filename
     else:
         picture, text = _picture(crop_region(hit.path, hit.box), f"Region of {hit.filename}"), hit.filename
