@@ -1,0 +1,108 @@
+"""Extraction: photos per second of the whole pipeline beside backbone and detector alone on ready tensors.
+
+The pipeline reads, decodes, resizes, detects, pools, encodes and writes; the bare networks get pixels that lie in
+memory. Real photos of ../shared/flickr8k where they are, else generated scenes.
+"""
+
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.scenes import make_scenes
+from keras_imagesent.errors import InputError
+from keras_imagesent.regions import prepare as pipeline
+from keras_imagesent.regions.backbone import build_backbone
+from keras_imagesent.regions.detector import build_detector
+from keras_imagesent.regions.extractor import build_extractor
+
+PHOTOS = int(os.environ.get("PHOTOS", 480))
+FLICKR8K = Path(__file__).resolve().parents[3] / "shared" / "flickr8k"
+BARE_BATCHES = 12
+
+
+def run():
+    """Prints photos per second of each, the ratio that should be at least 0.7, and the memory along the way."""
+    backbone, detector = load_networks()
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = load_photos(Path(folder))
+        pixels = next(iter(pipeline.decoded_batches([pipeline.Job(None, 0, 1, dataset.photos[:16])], 384)))[0]
+        bare = {
+            "backbone alone": tf.function(lambda x: backbone(x, training=False)),
+            "backbone and detector": tf.function(lambda x: (backbone(x, training=False), detector(x, training=False))),
+        }
+        for networks in bare.values():
+            networks(pixels)
+        before = {name: rate_of(networks, pixels) for name, networks in bare.items()}
+        clock = Clock()
+        pipeline.tqdm = lambda **_: clock
+        pipeline.prepare(dataset, Path(folder) / "out", build_extractor(backbone, detector), {}, threshold=1)
+        after = {name: rate_of(networks, pixels) for name, networks in bare.items()}
+        size = sum(path.stat().st_size for path in (Path(folder) / "out").iterdir())
+    print(f"{len(dataset.photos)} photos, batches of 16, 384 pixels, float32, {os.cpu_count()} cores")
+    for name in bare:
+        rate = (before[name] + after[name]) / 2
+        print(f"  {name:<24}{rate:8.1f} photos/s   pipeline / this = {clock.rate / rate:.2f}")
+    kilobytes = size / len(dataset.photos) / 1024
+    print(f"  {'whole pipeline':<24}{clock.rate:8.1f} photos/s   {kilobytes:.0f} KB a photo on disk")
+    memory = clock.memory
+    print(
+        f"  memory: {memory[len(memory) // 4]:.0f} MB after a quarter, {memory[len(memory) // 2]:.0f} MB at half, "
+        f"{memory[-1]:.0f} MB at the end, {max(memory):.0f} MB at most"
+    )
+
+
+class Clock:
+    """In the place of the progress bar: when batches were done, and the memory in use then."""
+
+    def __init__(self):
+        self.marks, self.memory = [], []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def update(self, photos):
+        self.marks.append((time.perf_counter(), photos))
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+    @property
+    def rate(self):
+        """Photos per second after the second batch: the first ones wait for the graphs to be traced."""
+        start, end = self.marks[1][0], self.marks[-1][0]
+        return sum(photos for _, photos in self.marks[2:]) / (end - start)
+
+
+def rate_of(networks, pixels):
+    times = []
+    for _ in range(BARE_BATCHES):
+        start = time.perf_counter()
+        networks(pixels)
+        times.append(time.perf_counter() - start)
+    return len(pixels) / np.mean(times)
+
+
+def load_networks():
+    """The shipped networks; random weights where there are none, which are as fast."""
+    try:
+        return build_backbone(), build_detector()
+    except InputError as error:
+        print(f"random weights: {error}")
+        return build_backbone(weights=None), build_detector(weights=None)
+
+
+def load_photos(folder):
+    if FLICKR8K.is_dir():
+        dataset = read_dataset(FLICKR8K / "dataset.json", FLICKR8K / "images")
+    else:
+        make_scenes(folder / "scenes", PHOTOS)
+        dataset = read_dataset(folder / "scenes" / "dataset.json", folder / "scenes" / "images")
+    return replace(dataset, photos=[photo for photo in dataset.photos if photo.split == "train"][:PHOTOS])
