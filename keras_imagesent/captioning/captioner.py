@@ -28,8 +28,8 @@ class FeatureCentring(layers.Layer):
 class Captioner(keras.Model):
     """The functional captioner with a training step that spends nothing on padding.
 
-    `fit` takes batches `{"image_features": (B, F), "token_ids": (B, T)}`, sentences padded with 0, and, if sentences are
-    to count differently, `"sentence_weights": (B,)`. Sentences are sorted by length, so that step t runs only those
+    `fit` takes batches `{"image_features": (B, F), "token_ids": (B, T)}`, sentences padded with 0, and, if they
+    are to count differently, `"sentence_weights": (B,)`. Sentences are sorted by length, so that step t runs only those
     still going on and the vocabulary logits are one product over the words there are: half the work of padded ones.
     """
 
