@@ -43,15 +43,10 @@ def names():
 
 def _find(network):
     """The builder and the preprocessing of a network."""
-    for builder_name, build in vars(keras.applications).items():
-        if inspect.isfunction(build) and builder_name.lower() == network.lower():
-            break
-    else:
-        raise InputError(
-            f"no backbone is called {network!r}. There are efficientnet-lite0, -lite1, -lite2 "
-            f"and those of keras.applications: {', '.join(names())}."
-        )
-    for module in vars(keras.applications).values():
-        if inspect.ismodule(module) and hasattr(module, builder_name) and hasattr(module, "preprocess_input"):
-            return build, module.preprocess_input
-    raise InputError(f"keras.applications gives no preprocessing for {network}. Take another network.")
+    for name, build in vars(keras.applications).items():
+        if inspect.isfunction(build) and name.lower() == network.lower():
+            return build, inspect.getmodule(build).preprocess_input
+    raise InputError(
+        f"no backbone is called {network!r}. There are efficientnet-lite0, efficientnet-lite1, efficientnet-lite2 "
+        f"and those of keras.applications: {', '.join(names())}."
+    )

@@ -4,6 +4,8 @@ JPEG, PNG, BMP and the first frame of GIF. JPEG is decoded accurately (equal to 
 (JPEG and PNG), transparency lies over white, gray becomes RGB, CMYK is converted, 16-bit PNG keeps its upper 8 bits.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -46,19 +48,27 @@ def decode_row(image_bytes, size, max_pixels=MAX_PIXELS):
     A broken photo gives zeros and does not fail: TensorFlow's decoders raise, so the decoding runs as a data set of
     one element whose error is dropped, with the zeros behind it.
     """
-    blank = (tf.zeros((size, size, 3)), tf.zeros((2,), tf.int32))
+    attempt = tf.data.Dataset.from_tensors(image_bytes).map(_whole_or_too_large(size, max_pixels)).ignore_errors()
+    fallback = tf.data.Dataset.from_tensors((*_blank(size), BROKEN))
+    return attempt.concatenate(fallback).take(1).get_single_element()
 
+
+@functools.cache  # one tracing serves every data set and signature
+def _whole_or_too_large(size, max_pixels):
+    @tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
     def decode(row):
         def whole():
             photo = decode_photo(row)
             height, width = tf.unstack(tf.shape(photo)[:2])
             return resize_photo(photo, size), tf.stack([width, height]), tf.constant(OK)
 
-        return tf.cond(number_of_pixels(row) <= max_pixels, whole, lambda: (*blank, tf.constant(TOO_LARGE)))
+        return tf.cond(number_of_pixels(row) <= max_pixels, whole, lambda: (*_blank(size), tf.constant(TOO_LARGE)))
 
-    attempt = tf.data.Dataset.from_tensors(image_bytes).map(decode).ignore_errors()
-    fallback = tf.data.Dataset.from_tensors((*blank, BROKEN))
-    return attempt.concatenate(fallback).take(1).get_single_element()
+    return decode
+
+
+def _blank(size):
+    return tf.zeros((size, size, 3)), tf.zeros((2,), tf.int32)
 
 
 def decode_pixels(image_bytes, size, max_pixels=MAX_PIXELS):

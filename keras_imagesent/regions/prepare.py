@@ -156,21 +156,21 @@ def run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, 
     if not jobs:
         return
     allowed = max_broken * sum(split["photos"] for split in settings["splits"].values())
-    broken = 0
+    broken = []
     for job, (pixels, sizes, status) in zip(jobs, decoded_batches(jobs, settings["image_size"]), strict=True):
         found = extract(pixels, job.photos)
         records = []
         for row, photo in enumerate(job.photos):
             if status[row].numpy().decode() != photos_in_graph.OK:
-                broken += 1
+                broken.append(photo)
                 continue
             regions = {name: value[row] for name, value in found.items()}
             first = sentence_numbers[photo.photo_id]
             records.append(encode_photo(photo, regions, sizes[row].numpy(), vocabulary, first, shards.digest(settings)))
-        if broken > allowed:
+        if len(broken) > allowed:
             raise InputError(
-                f"{broken} photos cannot be decoded, the last {photo.path}: more than the share {max_broken:g}. "
-                "Look at these photos, or allow more with --max-broken."
+                f"{len(broken)} photos cannot be decoded, the last {broken[-1].path}; a share of {max_broken:g} is "
+                "allowed. Look at these photos, or allow more with --max-broken."
             )
         job.writer.write(job.part, records)
         if job.part == job.parts - 1:
@@ -208,7 +208,8 @@ def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
     mask = regions["region_mask"]
     order = np.argsort(~mask, kind="stable")
     present = mask[order]
-    features = np.where(present[:, None], regions["region_features"][order], 0).astype("<f2")
+    with np.errstate(over="ignore"):  # said below, with the photo's name
+        features = np.where(present[:, None], regions["region_features"][order], 0).astype("<f2")
     if not np.isfinite(features).all():
         raise InputError(
             f"{photo.path}: the backbone gave vectors that are not finite in float16. Are its weights right?"

@@ -29,7 +29,8 @@ def read_boxes(path):
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error}). Give COCO JSON or CSV.") from None
     found = defaultdict(list)
-    for where, filename, *box, score in _coco(path, text) if text.lstrip()[:1] in "{[" else _csv(path, text):
+    read = _coco if text.lstrip().startswith(("{", "[")) else _csv
+    for where, filename, *box, score in read(path, text):
         box = np.clip(np.array(box, np.float64), 0.0, 1.0)
         if not (np.isfinite([*box, score]).all() and box[2] > box[0] and box[3] > box[1] and score > 0):
             raise InputError(f"{path}, {where}: no box inside the photo with a score above 0. Correct or remove it.")

@@ -1,0 +1,125 @@
+"""`imagesent prepare` as a person types it, right and wrong."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_imagesent.cli.main import main
+from keras_imagesent.data.shards import Prepared
+from keras_imagesent.regions.detectors.grid import GRID
+from tests.regions.tiny_photos import SIZE, write_photos
+
+
+def tiny_backbone(vector=False):
+    pixels = keras.Input((SIZE, SIZE, 3), name="pixels")
+    x = layers.Conv2D(5, 8, strides=8, activation="relu", name="conv")(pixels)
+    return keras.Model(pixels, layers.GlobalMaxPooling2D(name="pool")(x) if vector else x)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = write_photos(tmp_path_factory.mktemp("photos"), 12)
+    keras.utils.set_random_seed(0)
+    tiny_backbone().save(folder / "map.keras")
+    tiny_backbone(vector=True).save(folder / "vector.keras")
+    return folder
+
+
+def typed(source, out, *more):
+    """The shortest right command, with more behind it."""
+    command = f"prepare {source}/dataset.json --photos {source}/images --out {out} --threshold 2"
+    command += f" --backbone {source}/map.keras --detector grid --image-size {SIZE}"
+    return [*command.split(), *more]
+
+
+def test_the_right_command(source, tmp_path, capsys):
+    out = tmp_path / "prepared"
+    assert main(typed(source, out, "--set-aside", "2")) == 0
+    assert capsys.readouterr().out == f"{out}: train 6 photos, tune 2 photos, val 4 photos\n"
+    photos = Prepared.open(out).load("tune")
+    assert photos.region_features.shape == (2, 20, 5)
+    np.testing.assert_array_equal(photos.boxes[0, 1:], GRID)
+    assert json.loads((out / "problems.json").read_text()) == []
+    assert main(typed(source, out, "--set-aside", "2")) == 0  # again: nothing left to do
+    assert main(typed(source, out)) == 2
+    assert "made with other settings (set_aside 2, now 0)" in capsys.readouterr().err
+
+
+def test_boxes_of_a_file_and_crops(source, tmp_path, capsys):
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("filename,x0,y0,x1,y1,score\n000.png,0,0,0.5,0.5,0.3\n000.png,0.5,0.5,1,1,0.9\n")
+    for regions, backbone in (("pool", "map"), ("crop", "vector")):
+        command = typed(source, tmp_path / regions, "--regions", regions, "--detector", str(boxes))
+        command[command.index("--backbone") + 1] = f"{source}/{backbone}.keras"
+        assert main(command) == 0, capsys.readouterr().err
+        photos = Prepared.open(tmp_path / regions).load("train")
+        assert photos.region_mask.sum(axis=1).tolist() == [3] + [1] * 7
+        np.testing.assert_allclose(photos.boxes[0, :3], [[0, 0, 1, 1], [0.5, 0.5, 1, 1], [0, 0, 0.5, 0.5]])
+        np.testing.assert_allclose(photos.box_scores[0, :3], [1, 0.9, 0.3], rtol=1e-6)
+
+
+def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, capsys):
+    broken = shutil.copytree(source, tmp_path / "photos")
+    (broken / "images" / "003.png").write_bytes(b"no photo")
+    assert main(typed(broken, tmp_path / "out")) == 2
+    assert "003.png" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main(typed(broken, tmp_path / "out", "--max-broken", "0.2")) == 0
+    (problem,) = json.loads((tmp_path / "out" / "problems.json").read_text())
+    assert problem["item"] == "003.png"
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--photos", "nowhere"], "nowhere: no such file or folder (--photos)"),
+        (["--set-aside", "8"], "cannot set aside 8 of 8 training photos"),
+        (["--set-aside", "many"], "'many' is not a whole number"),
+        (["--set-aside", "-1"], "--set-aside"),
+        (["--max-broken", "1.5"], "'1.5' is not a share between 0 and 1"),
+        (["--shard", "5/4"], "'5/4' is not a share of the work such as 1/4"),
+        (["--shard", "1"], "'1' is not a share of the work such as 1/4"),
+        (["--threshold", "99"], "no word occurs 99 times"),
+        (["--backbone", "vgg17"], "no backbone is called 'vgg17'"),
+        (["--backbone", "absent.keras"], "absent.keras: cannot be loaded as a Keras model"),
+        (["--backbone", "efficientnet-lite0", "--image-size", "100"], "multiple of 32"),
+        (["--image-size", "64"], "map.keras takes 32 pixels: add --image-size 32"),
+        (["--detector", "yolov9"], "no detector is called 'yolov9'. There are yolov4-tiny, grid"),
+        (["--detector", "absent.csv"], "absent.csv: cannot be read as text"),
+        (["--detector", "."], ".: not a SavedModel"),
+        (["--detector-checkpoint", "ckpt-1"], "belong to Model Garden's detectors, not to grid"),
+        (["--regions", "all"], "invalid choice: 'all'"),
+        (["--colour", "red"], "unrecognized arguments: --colour red"),
+    ],
+)
+def test_mistakes_end_in_one_or_two_lines(source, tmp_path, capsys, more, message):
+    out = tmp_path / "out"
+    try:
+        status = main(typed(source, out, *more))
+    except SystemExit as exit:
+        status = exit.code
+    error = [line for line in capsys.readouterr().err.splitlines() if "photo/s]" not in line]
+    assert status == 2
+    assert message in " ".join(error)
+    assert len(error) <= 2
+    assert not out.exists()
+
+
+def test_other_mistakes(source, tmp_path, capsys):
+    command = typed(source, tmp_path / "out")
+    assert main(["prepare", "absent.json", *command[2:]]) == 2
+    assert "absent.json: no such file or folder (the data set)" in capsys.readouterr().err
+    vector = [*command, "--backbone", f"{source}/vector.keras"]
+    assert main(vector) == 2
+    assert "gives one vector for a picture, not a map to pool: add --regions crop" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(typed(source, tmp_path / "file")) == 2
+    assert "file: a file. Name a folder with --out" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("all I have")
+    assert main(typed(source, tmp_path / "mine")) == 2
+    assert "not empty and not a prepared folder" in capsys.readouterr().err
