@@ -1,0 +1,75 @@
+"""Write captions for photos: files, folders, patterns, or a list of names on standard input (-).
+
+A photo that cannot be read gives one line on stderr; the others still get their captions, and the exit status is 1.
+
+example:
+  imagesent caption dog.jpg
+  imagesent caption holiday/ "scans/*.png" --captions 3
+  find . -name '*.jpg' | imagesent caption - --json > captions.jsonl
+"""
+
+import json
+
+from keras_imagesent.cli.photo_list import Complaints, list_photos, own_settings, picture_path, read_in_batches
+from keras_imagesent.errors import InputError
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("photo", nargs="+", help="photos, folders, patterns, or - for names on standard input")
+    add("--captioner", metavar="RUN", help="run of train-captioner (the shipped one)")
+    add("--alignment", metavar="RUN", help="run of train-alignment, for --rerank (the shipped one)")
+    add("--backbone", metavar="FILE", help="the .keras that makes the vectors (the shipped one)")
+    add("--detector", metavar="FILE", help="the .keras that finds regions, for --rerank (the shipped one)")
+    add("--captions", type=int, default=1, help="captions for each photo, best first (1)")
+    add("--beam", type=int, help="sentences kept in the search (the captioner's own)")
+    add("--length-penalty", type=float, help="0 prefers short captions (the captioner's own)")
+    add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="weight of the alignment's score (0)")
+    add("--json", action="store_true", help="one JSON object a line instead of text")
+    add("--picture", metavar="FILE", help="draw the caption under the photo (.png, .svg; a folder for several photos)")
+
+
+def run(args):
+    if args.captions < 1 or (args.beam is not None and args.beam < 1):
+        raise InputError("--captions and --beam are numbers from 1 up")
+    photos, complain = list_photos(args.photo), Complaints()
+    if args.picture and len(photos) == 1:
+        picture_path(args.picture, photos[0], several=False)
+    options = own_settings(args.captioner, "captioner", {"beam": args.beam, "length_penalty": args.length_penalty})
+    options["beam"] = max(options.get("beam", 3), args.captions)
+
+    import tensorflow as tf
+
+    from keras_imagesent.serving.photo_model import load_photo_model
+
+    model = load_photo_model(
+        backbone=args.backbone,
+        detector=args.detector if args.rerank else False,
+        alignment=args.alignment if args.rerank else False,
+        captioner=args.captioner,
+        region_captioner=False,
+        captions=max(args.captions, options["beam"]) if args.rerank else args.captions,
+        rerank=args.rerank,
+        **options,
+    )
+    for paths, contents in read_in_batches(photos, complain):
+        found = {name: value.numpy() for name, value in model.caption(tf.constant(contents)).items()}
+        for row, path in enumerate(paths):
+            status = found["status"][row].decode()
+            if status != "ok":
+                complain(path, status)
+                continue
+            captions = [text.decode() for text in found["captions"][row][: args.captions]]
+            log_probs = [round(float(value), 4) for value in found["log_probs"][row][: args.captions]]
+            if args.json:
+                print(json.dumps({"photo": str(path), "captions": captions, "log_probs": log_probs}), flush=True)
+            elif args.captions == 1:
+                print(f"{path}\t{captions[0]}", flush=True)
+            else:
+                print(path, *(f"  {p:8.3f}  {text}" for text, p in zip(captions, log_probs, strict=True)), sep="\n")
+            if args.picture:
+                from keras_imagesent.report.pictures import draw_regions
+
+                target = picture_path(args.picture, path, len(photos) > 1)
+                draw_regions(path, [[0, 0, 1, 1]] * len(captions), captions, log_probs).save(target)
+    return complain.exit_status

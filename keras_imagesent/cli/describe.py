@@ -1,0 +1,115 @@
+"""Write a caption for every region of a photo, and show which words of the photo's own caption belong to which region.
+
+A photo that cannot be read gives one line on stderr; the others are still described, and the exit status is 1.
+
+example:
+  imagesent describe dog.jpg --picture described.png
+  imagesent describe holiday/ --json > descriptions.jsonl
+"""
+
+import json
+
+from keras_imagesent.cli.photo_list import Complaints, list_photos, own_settings, picture_path, read_in_batches
+from keras_imagesent.errors import InputError
+
+
+def add_arguments(parser):
+    add = parser.add_argument
+    add("photo", nargs="+", help="photos, folders, patterns, or - for names on standard input")
+    add("--captioner", metavar="RUN", help="run of train-captioner on whole photos (the shipped one)")
+    add("--region-captioner", metavar="RUN", help="run of train-captioner on region pairs (the shipped one)")
+    add("--alignment", metavar="RUN", help="run of train-alignment, which ties words to regions (the shipped one)")
+    add("--backbone", metavar="FILE", help="the .keras that makes the vectors (the shipped one)")
+    add("--detector", metavar="FILE", help="the .keras that finds regions (the shipped one)")
+    add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
+    add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
+    add("--beta", type=float, default=1.0, help="strength of the ties between neighbouring words (1)")
+    add("--json", action="store_true", help="one JSON object a line instead of text")
+    add("--picture", metavar="FILE", help="draw the regions on the photo (.png, .svg; a folder for several photos)")
+
+
+def run(args):
+    if args.regions < 1 or (args.beam is not None and args.beam < 1):
+        raise InputError("--regions and --beam are numbers from 1 up")
+    photos, complain = list_photos(args.photo), Complaints()
+    if args.picture and len(photos) == 1:
+        picture_path(args.picture, photos[0], several=False)
+    options = own_settings(args.region_captioner, "region_captioner", {"beam": args.beam})
+
+    import tensorflow as tf
+
+    from keras_imagesent.serving.photo_model import load_photo_model
+
+    model = load_photo_model(
+        backbone=args.backbone,
+        detector=args.detector,
+        alignment=args.alignment,
+        captioner=args.captioner,
+        region_captioner=args.region_captioner,
+        captions=1,
+        beta=args.beta,
+        **options,
+    )
+    for paths, contents in read_in_batches(photos, complain):
+        contents = tf.constant(contents)
+        found = {name: value.numpy() for name, value in model.describe(contents).items()}
+        sentences = model.caption(contents)["captions"][:, 0]
+        aligned = {name: value.numpy() for name, value in model.align(contents, sentences).items()}
+        for row, path in enumerate(paths):
+            status = found["status"][row].decode()
+            if status != "ok":
+                complain(path, status)
+                continue
+            description = describe(found, aligned, sentences.numpy()[row].decode(), row, args.regions)
+            if args.json:
+                print(json.dumps({"photo": str(path), **description}), flush=True)
+            else:
+                print(text_of(path, description), flush=True)
+            if args.picture:
+                from keras_imagesent.report.pictures import draw_regions
+
+                regions = description["regions"]
+                columns = [[region[key] for region in regions] for key in ("box", "caption", "log_prob")]
+                draw_regions(path, *columns).save(picture_path(args.picture, path, len(photos) > 1))
+    return complain.exit_status
+
+
+def describe(found, aligned, caption, row, most):
+    """One photo's answer: its caption, whose phrases point into its regions, and the regions."""
+    from keras_imagesent.alignment.phrases import group_phrases
+
+    regions = [
+        {
+            "region": region,
+            "box": [round(float(corner), 4) for corner in found["boxes"][row, region]],
+            "box_score": round(float(found["box_scores"][row, region]), 4),
+            "caption": found["captions"][row, region].decode(),
+            "log_prob": round(float(found["log_probs"][row, region]), 4),
+        }
+        for region in range(min(most, int(found["number_of_regions"][row])))
+    ]
+    words = [word.decode() for word in aligned["words"][row] if word]
+    phrases = [
+        {
+            "words": " ".join(words[phrase.first : phrase.last + 1]),
+            "region": phrase.region,
+            "box": [round(float(corner), 4) for corner in aligned["boxes"][row, phrase.region]],
+            "score": round(phrase.score, 4),
+        }
+        for phrase in group_phrases(aligned["phrase_regions"][row][: len(words)], aligned["similarity"][row])
+    ]
+    return {"caption": caption, "phrases": phrases, "regions": regions}
+
+
+def text_of(path, description):
+    """The description as lines for a terminal."""
+    lines = [f"{path}: {description['caption']}"]
+    for phrase in description["phrases"]:
+        lines.append(f"  {phrase['words']!r} is in region {phrase['region']} (score {phrase['score']:.2f})")
+    for region in description["regions"]:
+        box = " ".join(f"{corner:.3f}" for corner in region["box"])
+        lines.append(
+            f"  region {region['region']:2d}  box {box}  detector {region['box_score']:.2f}  "
+            f"{region['log_prob']:7.2f}  {region['caption']}"
+        )
+    return "\n".join(lines)

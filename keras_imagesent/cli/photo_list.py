@@ -1,0 +1,94 @@
+"""The photos a person names: files, folders, patterns, or a list on standard input; read a few at a time."""
+
+import glob
+import sys
+from pathlib import Path
+
+from keras_imagesent.errors import InputError
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+PHOTOS_AT_ONCE = 8
+
+
+def list_photos(names):
+    """Paths of all photos named; `-` reads names from standard input, one a line, a folder gives all its photos.
+
+    A name that is nothing stays in the list, so that it is complained of in its turn.
+
+    Example:
+        >>> list_photos(["dog.jpg", "holiday/", "scans/*.png"])
+    """
+    photos = []
+    for name in names:
+        if name == "-":
+            photos += list_photos([line.strip() for line in sys.stdin if line.strip() and line.strip() != "-"])
+        elif Path(name).is_dir():
+            found = sorted(path for path in Path(name).rglob("*") if path.suffix.lower() in ENDINGS)
+            if not found:
+                raise InputError(f"{name} holds no photo ({', '.join(ENDINGS)})")
+            photos += found
+        elif not Path(name).exists() and glob.has_magic(name):
+            found = sorted(map(Path, glob.glob(name, recursive=True)))
+            if not found:
+                raise InputError(f"no file matches {name}")
+            photos += [path for path in found if path.is_file()]
+        else:
+            photos.append(Path(name))
+    if not photos:
+        raise InputError("no photo was named on standard input")
+    return photos
+
+
+class Complaints:
+    """One line on stderr for each photo that cannot be read; remembers that there was one."""
+
+    def __init__(self):
+        self.number = 0
+
+    def __call__(self, photo, reason):
+        self.number += 1
+        print(f"imagesent: {photo}: {reason}", file=sys.stderr)
+
+    @property
+    def exit_status(self):
+        return 1 if self.number else 0
+
+
+def read_in_batches(photos, complain):
+    """`(paths, their bytes)`, a few photos at a time; files that cannot be opened are complained of and left out."""
+    paths, contents = [], []
+    for number, path in enumerate(photos, start=1):
+        try:
+            contents.append(Path(path).read_bytes())
+            paths.append(path)
+        except OSError as error:
+            complain(path, error.strerror or "cannot be read")
+        if paths and (len(paths) == PHOTOS_AT_ONCE or number == len(photos)):
+            yield paths, contents
+            paths, contents = [], []
+    if paths:
+        yield paths, contents
+
+
+def picture_path(wanted, photo, several):
+    """Where a photo's picture goes: `wanted` itself, or, of several photos, a file of its own in the folder `wanted`."""
+    wanted = Path(wanted)
+    if wanted.suffix.lower() in (".png", ".svg"):
+        if several:
+            raise InputError("several photos give several pictures: --picture names a folder then")
+        return wanted
+    wanted.mkdir(parents=True, exist_ok=True)
+    return wanted / f"{Path(photo).stem}.png"
+
+
+def own_settings(run, name, given):
+    """Beam and length penalty: what was given, else what belongs to the captioner of `run` (None: the shipped one)."""
+    import json
+
+    from keras_imagesent.shipped import shipped
+
+    run = Path(run or shipped(name))
+    path = (run if run.is_dir() else run.parent) / "settings.json"
+    settings = json.loads(path.read_text()) if path.is_file() else {}
+    found = {key: settings[key] for key in ("beam", "length_penalty") if key in settings}
+    return {**found, **{key: value for key, value in given.items() if value is not None}}

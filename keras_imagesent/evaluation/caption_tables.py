@@ -1,0 +1,220 @@
+"""The tables of the captioners: whole photos, beams and novelty, re-ranking, regions; with baselines and the paper."""
+
+import numpy as np
+
+from keras_imagesent.evaluation.baselines import best_snippets, human_agreement, nearest_captions
+from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
+from keras_imagesent.evaluation.novelty import novelty
+from keras_imagesent.evaluation.tables import Table
+
+# BLEU-1..4, METEOR, CIDEr, ROUGE-L of the paper's tables 2 and 3, on each set's test photos.
+PAPER = {
+    "Flickr8K": [57.9, 38.3, 24.5, 16.0, 16.7, 31.8, None],
+    "Flickr30K": [57.3, 36.9, 24.0, 15.7, 15.3, 24.7, None],
+    "COCO": [62.5, 45.0, 32.1, 23.0, 19.5, 66.0, None],
+}
+PAPER_REGIONS = [
+    ["the paper (COCO): people", 61.5, 45.2, 30.1, 22.0, None, None, None],
+    ["the paper (COCO): best training snippet", 22.9, 10.5, 0.0, 0.0, None, None, None],
+    ["the paper (COCO): whole-frame model", 14.2, 6.0, 2.2, 0.0, 13.3, 20.3, 21.0],
+    ["the paper (COCO): region model", 35.2, 23.0, 16.1, 14.8, 15.8, 61.6, 35.1],
+]
+RERANK_WEIGHTS = [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
+
+
+class CaptionRun:
+    """A trained captioner, ready to caption vectors.
+
+    Args:
+        run: run folder or `.keras` file.
+
+    Example:
+        >>> CaptionRun("runs/captioner").captions(features, beam=3)
+        ['a dog runs through the grass', ...]
+    """
+
+    def __init__(self, run):
+        from keras_imagesent.serving.photo_model import load_part
+
+        part = load_part(run, "captioner")
+        self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
+        self.beam = self.settings.get("beam", 3)
+        self.length_penalty = self.settings.get("length_penalty", 0.7)
+        self.feature_dim = self.model.input["image_features"].shape[-1]
+
+    def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
+        """`token_ids (N, captions, T)`, `log_probs (N, captions)`; frames stand beside if the model wants them."""
+        from keras_imagesent.captioning.caption_photos import Searcher
+
+        if self.feature_dim == 2 * features.shape[1]:
+            features = np.concatenate([features, features if frames is None else frames], axis=1)
+        penalty = self.length_penalty if length_penalty is None else length_penalty
+        return Searcher(self.model, beam or self.beam, captions, length_penalty=penalty)(features)
+
+    def captions(self, features, frames=None, beam=None, length_penalty=None):
+        """The best caption of each vector."""
+        token_ids, _ = self.search(features, frames, beam, length_penalty=length_penalty)
+        return [self.vocabulary.decode(ids[0]) for ids in token_ids]
+
+
+def frames_of(photos):
+    """Whole-frame vectors (N, F) float32 of `Prepared.load`'s photos."""
+    return photos.region_features[:, 0].astype(np.float32)
+
+
+def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, command=""):
+    """Whole photos: each run of `{name: run folder}` with its own beam, beside the baselines and the paper's row.
+
+    With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
+
+    Example:
+        >>> caption_table({"best": "runs/captioner"}, prepared.load("dev"), prepared.load("train"), "dev").to_markdown()
+    """
+    scorer, frames, rows = CaptionScorer(photos.captions), frames_of(photos), []
+    for name, run in runs.items():
+        model = CaptionRun(run)
+        label = f"{name}, beam {model.beam}, length penalty {model.length_penalty:g}"
+        rows.append([label, *scorer.score(model.captions(frames)).values()])
+        if average:
+            rows.append(average_row(name, run, scorer, frames, model))
+    rows.append(
+        ["nearest photo's caption", *scorer.score(nearest_captions(frames, frames_of(train), train.captions)).values()]
+    )
+    _, candidates, references = human_agreement(photos.captions)
+    if candidates:
+        rows.append(["people: one against the rest", *CaptionScorer(references).score(candidates).values()])
+    rows.append([f"the paper, {paper} test", *PAPER[paper]])
+    note = f"{len(photos.filenames)} photos. {scorer.note}"
+    return Table("captions", "Captions of whole photos", ["captions by", *MEASURES], rows, note, command, split)
+
+
+def average_row(name, run, scorer, frames, model):
+    """The mean and standard deviation of a run's best epochs, each captioning alone."""
+    from keras_imagesent.evaluation.alignment_tables import checkpoints
+
+    results = []
+    paths = checkpoints(run)
+    for path in paths:
+        model.model.load_weights(path)
+        results.append(scorer.score(model.captions(frames)))
+    spread = [[result[measure] for result in results] for measure in MEASURES]
+    cells = [None if values[0] is None else (float(np.mean(values)), float(np.std(values))) for values in spread]
+    return [f"{name}, its {len(paths)} best epochs", *cells]
+
+
+def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=""):
+    """What the beam does: scores, and how many captions stand in the training sentences, beside the paper's figures.
+
+    Example:
+        >>> beam_table("runs/captioner", dev, train, "dev").to_markdown()
+    """
+    model, scorer, frames = CaptionRun(run), CaptionScorer(photos.captions), frames_of(photos)
+    taught = [text for group in train.captions for text in group]
+    rows = []
+    for beam in beams:
+        for penalty in sorted({0.0, model.length_penalty}) if beam > 1 else [model.length_penalty]:
+            captions = model.captions(frames, beam=beam, length_penalty=penalty)
+            scores, new = scorer.score(captions), novelty(captions, taught, model.vocabulary)
+            values = [scores[measure] for measure in ("BLEU-1", "BLEU-4", "METEOR", "CIDEr")]
+            values += [100 * new["in_training"], new["distinct"], new["words"]]
+            label = f"{name}, beam {beam}" + (f", length penalty {penalty:g}" if beam > 1 else "")
+            rows.append([label, *values])
+    rows += [
+        ["the paper, COCO, beam 1", None, None, None, 61.0, 25.0, None, None],
+        ["the paper, COCO, beam 7", None, None, None, 66.0, 60.0, None, None],
+    ]
+    columns = ["captions by", "BLEU-1", "BLEU-4", "METEOR", "CIDEr", "in training, %", "distinct", "words"]
+    note = f"`in training`: captions found among the training sentences. {scorer.note}"
+    return Table("beams", "Beam size and novelty", columns, rows, note, command, split)
+
+
+def rerank_table(run, alignment, photos, chooser, split, name="best", captions=5, command=""):
+    """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
+
+    Example:
+        >>> rerank_table("runs/captioner", "runs/alignment", dev, tune, "dev").to_markdown()
+    """
+    model = CaptionRun(run)
+    scored = {}
+    for which, some in (("tune", chooser), ("report", photos)):
+        scored[which] = n_best(model, alignment, some, captions), CaptionScorer(some.captions)
+    options, scorer = scored["tune"]
+    results = {w: scorer.score(choose(options, w), meteor=False)["CIDEr"] for w in RERANK_WEIGHTS}
+    weight = max(results, key=results.get)
+    options, scorer = scored["report"]
+    rows = [[f"{name}, beam {captions}, as the captioner ranks them", *scorer.score(choose(options, 0.0)).values()]]
+    chosen = scorer.score(choose(options, weight or RERANK_WEIGHTS[1]))
+    rows.append([f"ranked anew with weight {weight or RERANK_WEIGHTS[1]:g}", *chosen.values()])
+    tried = ", ".join(f"{w:g}: {cider:.1f}" for w, cider in results.items())
+    verdict = "it helps there" if weight else "it does not help there, so the weight stays 0"
+    note = f"Weight chosen by CIDEr on photos set aside ({tried}): {verdict}. {scorer.note}"
+    return Table("reranking", "Re-ranking by the alignment", ["captions by", *MEASURES], rows, note, command, split)
+
+
+def n_best(model, alignment, photos, captions):
+    """For each photo `[(caption, normalised log probability, alignment score)]`."""
+    from keras_imagesent.alignment.alignment_model import load_alignment
+    from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+    from keras_imagesent.evaluation.retrieval import score_pairs
+    from keras_imagesent.serving.photo_model import load_part
+
+    token_ids, log_probs = model.search(frames_of(photos), beam=captions, captions=captions)
+    lengths = np.minimum((token_ids > 0).sum(axis=2) + 1, token_ids.shape[2])
+    ranks = log_probs / lengths**model.length_penalty
+    texts = [[model.vocabulary.decode(ids) for ids in group] for group in token_ids]
+    aligner, vocabulary = load_alignment(alignment), load_part(alignment, "alignment").vocabulary
+    regions = encode_photos(aligner, photos.region_features)
+    words = encode_sentences(aligner, [vocabulary.encode(text) for group in texts for text in group])
+    layer = aligner.get_layer("scores")
+    mask = (
+        photos.region_mask & (np.arange(photos.region_mask.shape[1]) < 1) if layer.whole_frame else photos.region_mask
+    )
+    options = []
+    for row, group in enumerate(texts):
+        own = words.part(row * captions, (row + 1) * captions)
+        scores = score_pairs(regions[row : row + 1], own, mask[row : row + 1], layer.score)[0]
+        options.append(list(zip(group, ranks[row], scores, strict=True)))
+    return options
+
+
+def choose(options, weight):
+    """The best caption of each photo by log probability + weight * alignment score."""
+    return [max(group, key=lambda option: option[1] + weight * option[2])[0] for group in options]
+
+
+def region_table(region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, command=""):
+    """Human boxes described by the region model, the whole-frame model, the best training snippet, and by people.
+
+    Args:
+        regions: `DescribedRegion`s; `vectors`, `frames`: their `box_vectors`.
+        alignment: a run of train-alignment, and `snippets` of training sentences, for the ranking baseline.
+
+    Example:
+        >>> region_table("runs/regions", "runs/captioner", regions, *box_vectors(...), "dev").to_markdown()
+    """
+    scorer = CaptionScorer([region.references for region in regions])
+    rows = []
+    for name, run in (("region model", region_run), ("whole-frame model fed regions", frame_run)):
+        if run:
+            model = CaptionRun(run)
+            rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
+    if alignment and snippets:
+        from keras_imagesent.alignment.alignment_model import load_alignment
+        from keras_imagesent.serving.photo_model import load_part
+
+        vocabulary = load_part(alignment, "alignment").vocabulary
+        found = best_snippets(load_alignment(alignment), vocabulary, vectors, snippets)
+        rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
+    if all(region.snippet for region in regions):
+        rows.append(["people", *scorer.score([region.snippet for region in regions]).values()])
+    else:
+        several, candidates, references = human_agreement([region.references for region in regions])
+        if candidates:
+            label = f"people, on the {len(several)} boxes with several phrases"
+            rows.append([label, *CaptionScorer(references).score(candidates).values()])
+    rows += PAPER_REGIONS
+    note = (
+        f"{len(regions)} boxes drawn by people, {sum(len(r.references) for r in regions)} references, most of them "
+        f"under four words: BLEU-3 and 4 say little. {scorer.note}"
+    )
+    return Table("regions", "Captions of regions", ["captions by", *MEASURES], rows, note, command, split)
