@@ -71,7 +71,7 @@ def read_in_batches(photos, complain):
 
 
 def picture_path(wanted, photo, several):
-    """Where a photo's picture goes: `wanted` itself, or, of several photos, a file of its own in the folder `wanted`."""
+    """Where a photo's picture goes: `wanted` itself or, if that is no picture's name, a file in that folder."""
     wanted = Path(wanted)
     if wanted.suffix.lower() in (".png", ".svg"):
         if several:
