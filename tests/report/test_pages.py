@@ -136,6 +136,8 @@ def test_captions_and_regions_of_a_photo(photos_page):
     photos_page.wait_for_function("document.querySelectorAll('article .box .tag').length >= 3")
     card.locator(".region").nth(2).hover()
     assert card.locator(".box.lit .tag").inner_text() == "2"
+    card.locator("summary").click()
+    card.locator(".box .tag", has_text="dog runs").wait_for()  # the sentence's boxes are back
 
 
 def test_order_find_and_pages_are_quick_over_1000_photos(photos_page):

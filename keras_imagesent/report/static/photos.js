@@ -11,7 +11,8 @@ function photoCard(summary, photo) {
   const right = element("div");
   const card = element("article", { class: "card photo", id: `photo-${summary.number}`, "aria-label": summary.filename },
     element("div", {}, stage, element("div", { class: "name" }, summary.filename)), right);
-  let showing = photo.sentences.length && photo.sentences[0].words ? 0 : null;
+  const first = photo.sentences.length && photo.sentences[0].words ? 0 : null;
+  let showing = first;
 
   const sentences = photo.sentences.map((sentence, number) => {
     const line = element("div");
@@ -60,9 +61,10 @@ function photoCard(summary, photo) {
       return lights(card, item, region.region);
     })));
     regions.addEventListener("toggle", () => {
-      if (!regions.open) return draw();
-      showing = null;
+      showing = regions.open ? null : first;
+      if (showing === null) showBoxes(stage, []);
       draw();
+      if (!regions.open) return;
       showBoxes(stage, photo.regions.filter(({ region }) => region > 0).map(({ region }) => ({ box: photo.boxes[region], colour: region, label: String(region), key: region })));
     });
     right.append(regions);
