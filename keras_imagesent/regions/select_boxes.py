@@ -28,7 +28,8 @@ class SelectBoxes(layers.Layer):
     def call(self, inputs):
         boxes, scores = inputs
         alive, best = ops.top_k(scores, min(CANDIDATES, scores.shape[1]))  # (B,K)
-        boxes = ops.take_along_axis(boxes, best[..., None], axis=1)  # (B,K,4)
+        # a product, not a gather: Keras's take_along_axis needs an operation that LiteRT does not have
+        boxes = ops.matmul(ops.one_hot(best, scores.shape[1], dtype=boxes.dtype), boxes)  # (B,K,4)
         area = _area(boxes)
         chosen_boxes, chosen_scores = [], []
         for _ in range(self.number):
