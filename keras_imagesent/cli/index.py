@@ -14,15 +14,13 @@ import shutil
 import sys
 from pathlib import Path
 
+from keras_imagesent.cli.photo_list import PHOTOS_AT_ONCE, Complaints, list_photos, read_in_batches
 from keras_imagesent.errors import InputError
-
-PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
-PHOTOS_AT_ONCE = 8
 
 
 def add_arguments(parser):
     add = parser.add_argument
-    add("photo", nargs="*", type=Path, help="photos, or folders of photos")
+    add("photo", nargs="*", help="photos, folders, patterns, or - for names on standard input")
     add("--index", type=Path, default=Path("index"), metavar="FOLDER", help="the index to make or to change (index)")
     add("--prepared", type=Path, metavar="FOLDER", help="add the photos and sentences of a prepared folder")
     add("--split", help="of the prepared folder")
@@ -41,7 +39,9 @@ def run(args):
         raise InputError("--prepared also needs --split, such as --split dev")
     if not (args.photo or args.prepared or args.sentences or args.remove):
         raise InputError("nothing to do: give photos, --prepared, --sentences or --remove")
-    photos = list_photos(args.photo)
+    photos = list(dict.fromkeys(list_photos(args.photo))) if args.photo else []
+    if photos and not any(photo.is_file() for photo in photos):
+        raise InputError(f"{photos[0]}: no such photo")
     if args.sentences and not args.sentences.is_file():
         raise InputError(f"{args.sentences}: no such file (--sentences)")
     if args.remove and not (args.index / "collection.json").exists():
@@ -49,16 +49,16 @@ def run(args):
     collection, part = open_index(args)
     if args.remove:
         print(f"removed {collection.remove(args.remove)} of {len(args.remove)} photos")
-    broken = 0
+    complain = Complaints()
     if args.prepared:
         add_prepared(collection, part, args.prepared, args.split, args.photos)
     if photos:
-        broken = add_photos(collection, photos, args)
+        add_photos(collection, photos, complain, args)
     if args.sentences:
         lines = [line.strip() for line in args.sentences.read_text("utf-8").splitlines()]
         add_sentences(collection, part, [line for line in lines if line])
     print(f"{args.index}: {len(collection.photos)} photos, {len(collection.sentences)} sentences")
-    return 1 if broken else 0
+    return complain.exit_status
 
 
 def open_index(args):
@@ -88,23 +88,8 @@ def shipped_alignment():
     return shipped("alignment")
 
 
-def list_photos(paths):
-    """The photos among files and folders, each once."""
-    found = []
-    for path in paths:
-        if path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.suffix.lower() in PHOTO_ENDINGS)
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise InputError(f"{path}: no such photo or folder")
-    if paths and not found:
-        raise InputError(f"no photos in {', '.join(map(str, paths))} ({', '.join(PHOTO_ENDINGS)})")
-    return list(dict.fromkeys(found))
-
-
-def add_photos(collection, photos, args):
-    """Extracts and adds photos; returns how many could not be read."""
+def add_photos(collection, photos, complain, args):
+    """Extracts and adds photos; those that cannot be read are complained of."""
     import tensorflow as tf
     from tqdm import tqdm
 
@@ -113,21 +98,19 @@ def add_photos(collection, photos, args):
     model = load_photo_model(
         args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
     )
-    broken, groups, boxes, paths = 0, [], [], []
-    for first in tqdm(range(0, len(photos), PHOTOS_AT_ONCE), desc="photos", disable=None):
-        batch = photos[first : first + PHOTOS_AT_ONCE]
-        found = model.embed_image(tf.constant([path.read_bytes() for path in batch]))
+    groups, boxes, paths = [], [], []
+    batches = -(-len(photos) // PHOTOS_AT_ONCE)
+    for batch, contents in tqdm(read_in_batches(photos, complain), total=batches, desc="photos", disable=None):
+        found = model.embed_image(tf.constant(contents))
         rows = zip(batch, *(found[n].numpy() for n in ("regions", "boxes", "region_mask", "status")), strict=True)
         for path, regions, box, mask, status in rows:
             if status != b"ok":
-                print(f"imagesent: {path}: {status.decode()}", file=sys.stderr)
-                broken += 1
+                complain(path, status.decode())
                 continue
             groups.append(regions[mask])
             boxes.append(box[mask])
-            paths.append(str(path.resolve()))
+            paths.append(str(Path(path).resolve()))
     collection.photos.add([Path(path).name for path in paths], groups, boxes, paths)
-    return broken
 
 
 def add_prepared(collection, part, folder, split, photos_folder):

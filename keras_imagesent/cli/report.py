@@ -75,6 +75,7 @@ def show_alignment(args, run, photos, made_from):
         from keras_imagesent.report.alignments import align_split
         from keras_imagesent.serving.photo_model import load_part
 
+        print("alignments ...", flush=True)
         part = load_part(run, "alignment")
         sentences = [part.vocabulary.encode(text) for captions in photos.captions for text in captions]
         words = word_magnitudes(part.model, [ids for ids in sentences if ids], part.vocabulary)
@@ -100,24 +101,13 @@ def show_captions(args, runs, prepared, photos, made_from):
     """Captions of photos and regions, from the cache if it has them."""
 
     def compute():
-        from tqdm import tqdm
-
+        from keras_imagesent.evaluation.caption_tables import CaptionRun
         from keras_imagesent.report.captions import caption_split
-        from keras_imagesent.serving.photo_model import load_part
 
-        whole = load_part(runs["captioner"], "captioner")
-        regions = load_part(runs["region_captioner"] or False, "region_captioner")
+        print("captions ...", flush=True)
+        regions = CaptionRun(runs["region_captioner"]) if runs["region_captioner"] else None
         train = prepared.load("train") if "train" in prepared.splits and args.split != "train" else None
-        return caption_split(
-            photos,
-            whole.model,
-            whole.vocabulary,
-            whole.settings.get("beam", 3),
-            whole.settings.get("length_penalty", 0.7),
-            train,
-            regions and (regions.model, regions.vocabulary),
-            progress=partial(tqdm, disable=None),
-        )
+        return caption_split(photos, CaptionRun(runs["captioner"]), regions, train)
 
     key = [*made_from, fingerprint(runs["captioner"]), fingerprint(runs["region_captioner"])]
     return cached(args.out, "captions", key, compute)

@@ -10,7 +10,6 @@ from keras_imagesent.data.shards import Prepared
 from keras_imagesent.data.tokeniser import tokenise
 from keras_imagesent.evaluation.cider import Cider
 from keras_imagesent.report.alignments import align_split
-from keras_imagesent.report.captions import caption_vectors, nearest_photos
 from tests.report.chromium import open_browser, open_page
 from tests.tiny_pipeline import write_pipeline
 
@@ -143,13 +142,6 @@ def test_mistakes_are_named(work, tmp_path, capsys, change, complaint):
     assert error.startswith("imagesent: ") and complaint in error
 
 
-def test_nearest_photos_against_a_loop():
-    rng = np.random.default_rng(0)
-    frames, others = rng.normal(size=(7, 5)), rng.normal(size=(30, 5))
-    wanted = [min(range(30), key=lambda i, f=frame: np.linalg.norm(f - others[i])) for frame in frames]
-    assert nearest_photos(frames, others).tolist() == wanted
-
-
 def test_words_before_and_after_the_mrf(work):
     folder, model = work
     photos = Prepared.open(folder / "prepared").load("val")
@@ -158,11 +150,3 @@ def test_words_before_and_after_the_mrf(work):
     assert len({region for region in one["after"] if region >= 0}) <= 1  # a large beta: one region for all
     none = align_split(part.model, part.vocabulary, photos, beta=0.0)["photos"][0]["sentences"][0]
     assert none["before"] == none["after"]
-
-
-def test_region_and_frame_side_by_side(work):
-    _, model = work
-    features = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
-    part = model.region_captioner  # takes twice the vector's length
-    (text, log_prob), *_ = caption_vectors(part.model, part.vocabulary, features, features)
-    assert isinstance(text, str) and log_prob < 0

@@ -95,6 +95,7 @@ def test_photos_come_and_go(work, tmp_path, capsys):
         ("search dog --top 0", "at least 1"),
         ("index", "nothing to do"),
         ("index nowhere.jpg", "no such photo"),
+        ("index nowhere/*.jpg", "no file matches"),
         ("index --prepared prepared", "--split"),
         ("index --remove x.jpg --index nowhere", "nothing to remove"),
         ("index --sentences nowhere.txt", "no such file"),
