@@ -68,3 +68,13 @@ CAPTIONER["best"] = {
     "beam": 3,
     "length_penalty": 0.7,
 }
+# What `imagesent train-captioner --self-critical` changes: small steps from a trained captioner.
+SELF_CRITICAL = {
+    "dropout": 0.0,
+    "optimizer": "adam",
+    "learning_rate": 1e-4,
+    "decay": 0.9,
+    "epochs": 10,
+    "patience": 3,
+    "monitor": "cider",
+}

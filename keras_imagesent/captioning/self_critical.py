@@ -11,8 +11,6 @@ import tensorflow as tf
 from keras_imagesent.captioning.beam_search import sample
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.caption_pairs import CaptionPairs
-from keras_imagesent.data.tokeniser import tokenise
-from keras_imagesent.evaluation.cider import Cider
 
 SAMPLES = 5  # captions drawn for each photo
 
@@ -24,21 +22,21 @@ class SelfCritical:
         captioner: the model in training; every batch is drawn with its weights of the moment.
         photos: the training photos (`Prepared.load`).
         vocabulary: of the captioner.
+        score: function (lists of words, the photo's row of each) -> scores, such as `Cider.scores`.
         batch_size: captions in a batch; `batch_size // 5` photos.
         seed: decides the order and the samples.
         frame: as in `CaptionPairs`.
 
     Example:
-        >>> critic = SelfCritical(captioner, prepared.load("train"), prepared.vocabulary, 100, seed=0)
+        >>> critic = SelfCritical(captioner, prepared.load("train"), prepared.vocabulary, cider.scores)
         >>> captioner.fit(critic.batches(epoch=0), steps_per_epoch=critic.steps)
     """
 
-    def __init__(self, captioner, photos, vocabulary, batch_size=100, seed=0, frame=False):
-        self.vocabulary, self.seed = vocabulary, seed
+    def __init__(self, captioner, photos, vocabulary, score, batch_size=100, seed=0, frame=False):
+        self.vocabulary, self.score, self.seed = vocabulary, score, seed
         self.pairs = CaptionPairs.of_photos(photos, frame, captioner.input["token_ids"].shape[1])
         self.first = np.unique(self.pairs.rows, return_index=True)[1]  # one pair of each photo
         self.photos = max(1, batch_size // SAMPLES)
-        self.cider = Cider([[tokenise(caption) for caption in group] for group in photos.captions])
         decoder, length = Decoder(captioner), self.pairs.token_ids.shape[1]
 
         @tf.function(reduce_retracing=True, autograph=False)
@@ -73,7 +71,7 @@ class SelfCritical:
         features = self.pairs.features(self.first[rows])
         token_ids = self.draw(tf.constant(features), tf.constant(seed)).numpy()
         captions = [self.vocabulary.decode(ids).split() for ids in token_ids]
-        rewards = np.array(self.cider.scores(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)
+        rewards = np.array(self.score(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)
         others = (rewards.sum(axis=1, keepdims=True) - rewards) / (SAMPLES - 1)
         return {
             "image_features": np.repeat(features, SAMPLES, axis=0),

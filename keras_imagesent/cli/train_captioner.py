@@ -10,10 +10,11 @@ example:
   imagesent train-captioner prepared/flickr8k --out runs/better --start-from runs/captioner --self-critical
 """
 
+import json
 from pathlib import Path
 
 from keras_imagesent.errors import InputError
-from keras_imagesent.presets import CAPTIONER
+from keras_imagesent.presets import CAPTIONER, SELF_CRITICAL
 
 MODEL_SETTINGS = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words")
 CHOICES = {
@@ -53,6 +54,7 @@ def add_arguments(parser):
     add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
+    add("--backbone", type=Path, metavar="FILE", help="the .keras to fine-tune (the shipped one)")
     add("--backbone-learning-rate", type=float, default=1e-5, help="the backbone's own learning rate (1e-5)")
     add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
     add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
@@ -90,7 +92,8 @@ def run(args):
 def choose_settings(args):
     """The preset's settings with what was given beside, checked."""
     given = {name: getattr(args, name) for name in CAPTIONER["paper"] if getattr(args, name) is not None}
-    settings = {**CAPTIONER[args.preset], **given}
+    start = model_settings(args.start_from) if args.start_from else {}
+    settings = {**CAPTIONER[args.preset], **start, **(SELF_CRITICAL if args.self_critical else {}), **given}
     for name in ("units", "word_dim", "batch_size", "epochs", "patience", "learning_rate", "clip", "beam", "decay"):
         if settings[name] <= 0:
             raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
@@ -107,11 +110,15 @@ def choose_settings(args):
     return settings
 
 
+def model_settings(run):
+    """The settings of another run that shape the model."""
+    path = (run if run.is_dir() else run.parent) / "settings.json"
+    settings = json.loads(path.read_text()) if path.is_file() else {}
+    return {name: settings[name] for name in MODEL_SETTINGS if name in settings}
+
+
 def train(prepared, validation, settings, args):
     """Builds the captioner and its data, and trains into the run folder; the log's rows."""
-    import keras
-
-    from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
     from keras_imagesent.data.caption_pairs import CaptionPairs
     from keras_imagesent.training.devices import choose_strategy
     from keras_imagesent.training.fit import fit_run
@@ -122,28 +129,26 @@ def train(prepared, validation, settings, args):
         pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
     else:
         pairs = CaptionPairs.of_photos(photos, args.frame)
-    validator = Validator(prepared.load(validation), vocabulary, settings, args.frame)
-    keras.utils.set_random_seed(args.seed)
+    validation_photos = prepared.load(validation)
+    validate = Validator(validation_photos, vocabulary, settings, args.frame)
+    size, tuning = settings["batch_size"], None
     with strategy.scope():
-        model = build_captioner(pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS})
-        set_feature_centring(model, *pairs.mean_and_scale())
-        set_output_bias(model, vocabulary.log_frequencies())
-        if args.start_from:
-            start_from(model, args.start_from)
-        steps, batches = data_of(pairs, photos, model, vocabulary, settings, args)
+        model = build(pairs, vocabulary, settings, args)
+        steps, batches = pairs.steps(size), lambda epoch, start: pairs.batches(size, args.seed, epoch, start)
+        if args.self_critical:
+            steps, batches = self_critical_data(model, photos, vocabulary, size, args)
+        optimizer = make_optimizer(settings, steps)
         if args.fine_tune:
-            from keras_imagesent.captioning.fine_tune import FineTuning
-
-            tuning = FineTuning(model, prepared, photos, args.fine_tune, settings["batch_size"], args.seed)
-            model, batches, validator = tuning.model, tuning.batches, tuning.validator(validator, validation)
-        model.compile(make_optimizer(settings, steps, args))
-    args.out.mkdir(parents=True, exist_ok=True)
-    vocabulary.save(args.out / "vocabulary.json")
+            tuning = fine_tuning(model, pairs, photos, optimizer, settings, args)
+            validate = tuning.validate_with(validate, validation_photos.filenames)
+            model, batches = tuning.model, tuning.batches
+        model.compile(optimizer)
+    keep_vocabulary(vocabulary, args.out)
     rows = fit_run(
         model,
         batches,
         steps,
-        validator,
+        validate,
         args.out,
         monitor=settings["monitor"],
         mode="min" if settings["monitor"] == "perplexity" else "max",
@@ -166,41 +171,32 @@ def train(prepared, validation, settings, args):
             **settings,
         },
     )
-    if args.fine_tune:
+    if tuning:
         tuning.split(args.out)
     return rows
 
 
-def data_of(pairs, photos, model, vocabulary, settings, args):
-    """`(steps per epoch, function (epoch, start_step) -> dataset)`."""
-    size = settings["batch_size"]
-    if args.self_critical:
-        from keras_imagesent.captioning.self_critical import SelfCritical
-
-        critic = SelfCritical(model, photos, vocabulary, size, args.seed, args.frame)
-        return critic.steps, critic.batches
-    return pairs.steps(size), lambda epoch, start_step: pairs.batches(size, args.seed, epoch, start_step)
-
-
-def make_optimizer(settings, steps, args):
+def build(pairs, vocabulary, settings, args):
+    """The captioner at the start of training: centred, its output bias set, or with another run's weights."""
     import keras
 
-    from keras_imagesent.training.optimizers import build_optimizer
+    from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
 
-    rate = settings["learning_rate"]
-    if settings["decay"] != 1:
-        rate = keras.optimizers.schedules.ExponentialDecay(rate, steps, settings["decay"], staircase=True)
-    optimizer = build_optimizer(settings["optimizer"], rate, settings["weight_decay"], clip=settings["clip"])
-    if args.fine_tune:
-        from keras_imagesent.captioning.fine_tune import slow_backbone
+    keras.utils.set_random_seed(args.seed)
+    model = build_captioner(pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS})
+    if args.start_from:
+        start_from(model, vocabulary, args.start_from)
+    else:
+        set_feature_centring(model, *pairs.mean_and_scale())
+        set_output_bias(model, vocabulary.log_frequencies())
+    return model
 
-        slow_backbone(optimizer, args.backbone_learning_rate / settings["learning_rate"])
-    return optimizer
 
-
-def start_from(model, run):
+def start_from(model, vocabulary, run):
     """Takes over another run's weights, centring included."""
     import keras
+
+    from keras_imagesent.data.vocabulary import Vocabulary
 
     path = run / "model.keras" if run.is_dir() else run
     if not path.is_file():
@@ -210,7 +206,60 @@ def start_from(model, run):
         raise InputError(
             "--start-from names a run of another shape: give the same --cell, --units, --word-dim and data"
         )
+    if Vocabulary.load(path.with_name("vocabulary.json")).words != vocabulary.words:
+        raise InputError(f"--start-from names a run with other words: {path.with_name('vocabulary.json')}")
     model.set_weights(other.get_weights())
+
+
+def make_optimizer(settings, steps):
+    import keras
+
+    from keras_imagesent.training.optimizers import build_optimizer
+
+    rate = settings["learning_rate"]
+    if settings["decay"] != 1:
+        rate = keras.optimizers.schedules.ExponentialDecay(rate, steps, settings["decay"], staircase=True)
+    return build_optimizer(settings["optimizer"], rate, settings["weight_decay"], clip=settings["clip"])
+
+
+def self_critical_data(model, photos, vocabulary, size, args):
+    """`(steps per epoch, function (epoch, start_step) -> dataset)` of sampled captions, scored by CIDEr."""
+    from keras_imagesent.captioning.self_critical import SelfCritical
+    from keras_imagesent.data.tokeniser import tokenise
+    from keras_imagesent.evaluation.cider import Cider
+
+    cider = Cider([[tokenise(caption) for caption in group] for group in photos.captions])
+    critic = SelfCritical(model, photos, vocabulary, cider.scores, size, args.seed, args.frame)
+    return critic.steps, critic.batches
+
+
+def fine_tuning(model, pairs, photos, optimizer, settings, args):
+    """The captioner with the shipped backbone before it, which learns at its own rate."""
+    import keras
+
+    from keras_imagesent.captioning.fine_tune import FineTuning, slow_backbone
+    from keras_imagesent.shipped import shipped
+
+    backbone = keras.saving.load_model(args.backbone or shipped("backbone.keras"), compile=False)
+    if backbone.output_shape[-1] != pairs.feature_dim:
+        raise InputError(
+            f"{args.prepared} holds vectors of {pairs.feature_dim} numbers, the backbone gives "
+            f"{backbone.output_shape[-1]}: name the one that made them with --backbone"
+        )
+    backbone.trainable = True
+    slow_backbone(optimizer, backbone, args.backbone_learning_rate / settings["learning_rate"])
+    return FineTuning(model, backbone, pairs, photos.filenames, args.fine_tune, settings["batch_size"], args.seed)
+
+
+def keep_vocabulary(vocabulary, out):
+    """Puts the vocabulary into the run folder, unless a run with other words is there."""
+    from keras_imagesent.data.vocabulary import Vocabulary
+
+    path = out / "vocabulary.json"
+    if path.exists() and Vocabulary.load(path).digest != vocabulary.digest:
+        raise InputError(f"{out} holds a run with another vocabulary: name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(path)
 
 
 class Validator:
@@ -227,10 +276,12 @@ class Validator:
         self.pairs = CaptionPairs.of_photos(photos, frame)
         self.references = [[tokenise(caption) for caption in group] for group in photos.captions]
         self.cider = Cider(self.references)
-        first_pair = np.unique(self.pairs.rows, return_index=True)[1]
-        self.frames = self.pairs.features(first_pair)
-        self.shuffled = np.roll(np.arange(len(self.frames)), 1)[self.pairs.rows]
+        self.first_pair = np.unique(self.pairs.rows, return_index=True)[1]  # of each photo
         self.tools, self.history = None, []
+
+    def set_frames(self, frames):
+        """Other vectors (N, F) for the same photos, from a backbone that has changed."""
+        self.pairs.region_features = frames[:, None]
 
     def __call__(self, model):
         import numpy as np
@@ -243,12 +294,14 @@ class Validator:
             search = Searcher(model, self.settings["beam"], length_penalty=self.settings["length_penalty"])
             self.tools = Perplexity(model), search
         perplexity, search = self.tools
-        token_ids, _ = search(self.frames)
+        frames = self.pairs.features(self.first_pair)
+        token_ids, _ = search(frames)
         captions = [self.vocabulary.decode(ids[0]).split() for ids in token_ids]
         some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled photos: a thousand sentences will do
+        shuffled = np.roll(frames, 1, axis=0)[self.pairs.rows[some]]
         row = {
             "perplexity": perplexity(self.pairs.features(slice(None)), self.pairs.token_ids),
-            "perplexity_shuffled": perplexity(self.frames[self.shuffled[some]], self.pairs.token_ids[some]),
+            "perplexity_shuffled": perplexity(shuffled, self.pairs.token_ids[some]),
             "bleu4": bleu(captions, self.references)[3],
             "cider": self.cider.score(captions),
             "distinct_captions": len({" ".join(words) for words in captions}),
