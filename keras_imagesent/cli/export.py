@@ -27,11 +27,11 @@ def add_arguments(parser):
     parser.add_argument("--format", choices=["saved-model", "onnx", "litert"], default="saved-model")
     for name, what in PARTS.items():
         parser.add_argument(f"--{name}", metavar="PATH", help=f"{what}; default: the shipped one")
-    parser.add_argument("--beam", type=int, default=3, help="sentences kept in the search (default: %(default)s)")
-    parser.add_argument("--captions", type=int, default=3, help="captions for each photo (default: %(default)s)")
+    parser.add_argument("--beam", type=int, help="sentences kept in the search (default: the captioner's own)")
+    parser.add_argument("--captions", type=int, help="captions for each photo (default: 3)")
     parser.add_argument("--max-length", type=int, default=20, help="most words of a caption (default: %(default)s)")
-    parser.add_argument("--length-penalty", type=float, help="0 plain log probability, 1 its mean over the words")
-    parser.add_argument("--beta", type=float, help="how strongly neighbouring words share a region")
+    parser.add_argument("--length-penalty", type=float, help="0 prefers short captions (default: the captioner's own)")
+    parser.add_argument("--beta", type=float, help="0 or more: ties neighbouring words (default: the alignment's own)")
     parser.add_argument("--rerank", type=float, default=0.0, help="weight of the alignment's score beside a caption's")
     parser.add_argument(
         "--photos",
@@ -50,20 +50,25 @@ def run(args):
     for file in args.card:
         if not file.is_file():
             raise InputError(f"{file} is no file: name the model card or licence to put beside the model")
+    for name in ("beam", "captions", "max_length"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise InputError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
+    if args.beta is not None and args.beta < 0:
+        raise InputError(f"--beta must be 0 or more, not {args.beta:g}")
     if args.out.exists() and not args.out.is_dir():
         raise InputError(f"{args.out} is a file: name a folder to write to")
     photos = read_photos(args.photos)
 
     from keras_imagesent.serving.photo_model import load_photo_model
 
-    chosen = {name: getattr(args, name) for name in ("length_penalty", "beta") if getattr(args, name) is not None}
     model = load_photo_model(
-        **{name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in PARTS},
+        **{name: getattr(args, name) for name in (part.replace("-", "_") for part in PARTS)},
         beam=args.beam,
         captions=args.captions,
         max_length=args.max_length,
+        length_penalty=args.length_penalty,
+        beta=args.beta,
         rerank=args.rerank,
-        **chosen,
     )
     if args.format == "saved-model":
         from keras_imagesent.serving.saved_model import export_saved_model

@@ -39,14 +39,11 @@ def load_photo_model(
     alignment=None,
     captioner=None,
     region_captioner=None,
-    beam=3,
-    captions=3,
-    max_length=20,
-    length_penalty=0.7,
-    beta=1.0,
-    rerank=0.0,
+    **search,
 ):
     """Loads the models from their run folders or `.keras` files; None takes the shipped one, False leaves it out.
+
+    `search` holds `beam`, `captions`, `max_length`, `length_penalty`, `beta` and `rerank` of `PhotoModel`.
 
     Example:
         >>> model = load_photo_model(captioner="runs/captioner")
@@ -58,12 +55,7 @@ def load_photo_model(
         captioner=load_part(captioner, "captioner"),
         region_captioner=load_part(region_captioner, "region_captioner"),
         alignment=load_part(alignment, "alignment"),
-        beam=beam,
-        captions=captions,
-        max_length=max_length,
-        length_penalty=length_penalty,
-        beta=beta,
-        rerank=rerank,
+        **search,
     )
 
 
@@ -93,9 +85,11 @@ class PhotoModel(tf.Module):
         backbone: pixels (B,S,S,3) -> feature map.
         detector: pixels -> boxes and scores; None if only whole photos are captioned.
         captioner, region_captioner, alignment: `Part`s; None leaves the functions out that need them.
-        beam, captions, max_length, length_penalty: of the beam search.
-        beta: the strength of the MRF's ties between neighbouring words (Eq. 12).
-        rerank: weight of the alignment's score of a caption beside its log probability.
+        beam, length_penalty: of the beam search; None takes what each captioner's settings say, else 3 and 0.7.
+        captions: how many for a photo; None is 3, or the beam if that is smaller.
+        max_length: most words of a caption.
+        beta: strength of the MRF's ties between neighbouring words (Eq. 12); None takes the alignment's own, else 1.
+        rerank: weight of the alignment's score of a caption beside its normalised log probability.
     """
 
     def __init__(
@@ -105,23 +99,26 @@ class PhotoModel(tf.Module):
         captioner=None,
         region_captioner=None,
         alignment=None,
-        beam=3,
-        captions=3,
+        beam=None,
+        captions=None,
         max_length=20,
-        length_penalty=0.7,
-        beta=1.0,
+        length_penalty=None,
+        beta=None,
         rerank=0.0,
     ):
         super().__init__(name="photo_model")
-        if not 1 <= captions <= beam:
-            raise InputError(f"{captions} captions need a beam of at least as many, and at least 1; the beam is {beam}")
+        self.beam, self.length_penalty = _search_settings(captioner, beam, length_penalty)
+        self._region_search = _search_settings(region_captioner, beam, length_penalty)
+        self.n_captions = min(3, self.beam) if captions is None else captions
+        if not 1 <= self.n_captions <= self.beam:
+            raise InputError(f"{captions} captions need a beam of as many, and at least 1; the beam is {self.beam}")
         self.backbone = backbone
         self.image_size = backbone.input_shape[1]
         self.feature_dim = backbone.output_shape[-1]
         self.extractor = build_extractor(backbone, detector) if detector is not None else None
         self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
-        self.beam, self.n_captions, self.max_length, self.length_penalty = beam, captions, max_length, length_penalty
-        self.beta, self.rerank = beta, rerank
+        self.max_length, self.rerank = max_length, rerank
+        self.beta = (alignment.settings if alignment else {}).get("beta", 1.0) if beta is None else beta
         self._pool = PoolRegions(name="pool_frame")
         # Traced once and called by every answer: the graphs stay small and the export quick.
         pixels = tf.TensorSpec([None, self.image_size, self.image_size, 3], name="pixels")
@@ -248,14 +245,14 @@ class PhotoModel(tf.Module):
         """Whole-frame vectors (B,F) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
         if not joined:
             features = self._widen(features, features, self.captioner)
-        return self._search(features, self.captioner, self.n_captions)
+        return self._search(features, self.captioner, self.n_captions, self.beam, self.length_penalty)
 
     def region_captions_of(self, region_features):
         """Region vectors (B,R,F) -> the best caption of each: `token_ids (B,R,T)`, `log_probs (B,R)`."""
         regions, dim = region_features.shape[1:]
         frame = tf.repeat(region_features[:, 0], regions, axis=0)
         features = self._widen(tf.reshape(region_features, [-1, dim]), frame, self.region_captioner)
-        token_ids, log_probs = self._search(features, self.region_captioner, 1)
+        token_ids, log_probs = self._search(features, self.region_captioner, 1, *self._region_search)
         return tf.reshape(token_ids, [-1, regions, self.max_length]), tf.reshape(log_probs, [-1, regions])
 
     def _widen(self, features, frame, part):
@@ -263,17 +260,10 @@ class PhotoModel(tf.Module):
         wanted = part.model.input["image_features"].shape[-1]
         return tf.concat([features, frame], axis=-1) if wanted == 2 * self.feature_dim else features
 
-    def _search(self, features, part, captions):
-        decoder = Decoder(part.model)
-        return beam_search(
-            decoder.step,
-            decoder.start(features),
-            decoder.start_id,
-            self.beam,
-            self.max_length,
-            captions,
-            self.length_penalty,
-        )
+    def _search(self, features, part, captions, beam, length_penalty):
+        decoder, longest = Decoder(part.model), self.max_length
+        start = decoder.start(features)
+        return beam_search(decoder.step, start, decoder.start_id, beam, longest, captions, length_penalty)
 
     # --- alignment ---
 
@@ -316,7 +306,7 @@ class PhotoModel(tf.Module):
         return typed.to_tensor("", shape=[None, MOST_TYPED_WORDS]), known, place
 
     def _rerank(self, token_ids, log_probs, found):
-        """Orders the captions by log probability + rerank * the alignment's score (Eq. 8)."""
+        """Orders the captions by normalised log probability + rerank * the alignment's score (Eq. 8)."""
         mine, theirs = self.captioner.vocabulary, self.alignment.vocabulary
         other_id = [0, *((theirs.encode(word) or [0])[0] for word in mine.words)]
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
@@ -327,7 +317,9 @@ class PhotoModel(tf.Module):
         mask = tf.repeat(found["region_mask"], self.n_captions, axis=0)
         similarity = tf.einsum("btd,brd->btr", vectors, regions)
         score = tf.reshape(self._score(similarity, ids > 0, mask), [-1, self.n_captions])
-        order = tf.argsort(log_probs + self.rerank * score, direction="DESCENDING", stable=True)
+        lengths = tf.reduce_sum(tf.cast(token_ids > 0, tf.float32), axis=2)
+        ranks = log_probs / tf.minimum(lengths + 1, self.max_length) ** self.length_penalty  # END counts as a word
+        order = tf.argsort(ranks + self.rerank * score, direction="DESCENDING", stable=True)
         return tf.gather(token_ids, order, batch_dims=1), tf.gather(log_probs, order, batch_dims=1)
 
 
@@ -335,6 +327,14 @@ def join_words(token_ids, vocabulary):
     """Ids (..., T), 0 from END on -> sentences (...)."""
     words = tf.gather(tf.constant(["", *vocabulary.words]), token_ids)
     return tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+
+
+def _search_settings(part, beam, length_penalty):
+    own = part.settings if part else {}
+    return (
+        own.get("beam", 3) if beam is None else beam,
+        own.get("length_penalty", 0.7) if length_penalty is None else length_penalty,
+    )
 
 
 def _load_keras(path):

@@ -13,22 +13,37 @@ def write_warmup(version_folder, name, requests):
         >>> write_warmup("saved_models/imagesent/1", "imagesent", [("serving_default", {"image_bytes": [jpeg]})])
     """
     import tensorflow as tf
-    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     path = Path(version_folder) / FILE
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_name(path.name + ".tmp")
     with tf.io.TFRecordWriter(str(unfinished)) as writer:
         for signature, inputs in requests:
-            request = predict_pb2.PredictRequest()
-            request.model_spec.name = name
-            request.model_spec.signature_name = signature
-            for key, value in inputs.items():
-                request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
-            writer.write(log.SerializeToString())
+            tensors = {key: tf.make_tensor_proto(value).SerializeToString() for key, value in inputs.items()}
+            writer.write(_prediction_log(name, signature, tensors))
     os.replace(unfinished, path)
     return path
+
+
+def _prediction_log(name, signature, tensors):
+    """TF Serving's PredictionLog of one request, in protobuf's wire form: an export does not need its package.
+
+    PredictionLog.predict_log = 6, PredictLog.request = 1, PredictRequest.model_spec = 1 and .inputs = 2 (key = 1,
+    value = 2), ModelSpec.name = 1 and .signature_name = 3.
+    """
+    request = _field(1, _field(1, name.encode()) + _field(3, signature.encode()))
+    for key, tensor in tensors.items():
+        request += _field(2, _field(1, key.encode()) + _field(2, tensor))
+    return _field(6, _field(1, request))
+
+
+def _field(number, content):
+    """One length-delimited field: its tag, its length as a varint, its bytes."""
+    length, size = b"", len(content)
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
 def read_warmup(version_folder):

@@ -1,6 +1,6 @@
 """Serving: photos per second and latency of every runtime, one photo and a batch of 32, side by side.
 
-The shipped models where they are, else networks of the same size with random weights. Beside them `transformers`' generate
+The shipped models where they are, else networks of that size with random weights. Beside them `transformers`' generate
 with a BLIP-base-sized model of random weights on the same cores (benchmark only: pip install transformers torch).
 """
 

@@ -107,7 +107,8 @@ def test_rerank_orders_by_log_probability_plus_score(model):
     scores = [
         model.align(tf.constant([JPEG]), tf.constant([caption]))["score"].numpy()[0] for caption in found["captions"][0]
     ]
-    totals = found["log_probs"][0] + weight * np.array(scores)
+    lengths = np.array([min(len(caption.split()) + 1, 10) for caption in found["captions"][0]])
+    totals = found["log_probs"][0] / lengths**0.7 + weight * np.array(scores)
     assert (np.diff(totals) <= 1e-4).all()
 
 

@@ -1,8 +1,11 @@
 """The SavedModel as a deployer gets it: layout, signatures, assets, and a clean process without this package."""
 
+import contextlib
 import json
+import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import tensorflow as tf
 from keras_imagesent.serving.client import Client
 from keras_imagesent.serving.saved_model import export_saved_model
 from keras_imagesent.serving.server import Server
+from keras_imagesent.serving.server_errors import ServingError
 from keras_imagesent.serving.warmup import read_warmup
 from tests.serving.photos import draw, encode
 from tests.serving.tiny import WORDS, tiny_photo_model
@@ -132,6 +136,30 @@ def test_every_signature_over_rest_in_row_and_column_form(model, version):
                     assert mine[name].tolist() == theirs[name].tolist(), name
         wanted = model.caption(tf.constant([JPEG]))["captions"].numpy()[0, 0].decode()
         assert rest.caption([JPEG])["captions"][0, 0] == wanted
+
+
+@pytest.mark.skipif(not shutil.which("tensorflow_model_server"), reason="no TF Serving binary here")
+def test_tf_serving_itself(version):
+    """No registry at hand has the binary (PyPI, Debian, npm); where it is installed, it must answer as our server."""
+    command = ["tensorflow_model_server", "--rest_api_port=18501", "--port=18500", "--model_name=imagesent"]
+    process = subprocess.Popen([*command, f"--model_base_path={version.parent}"])
+    try:
+        theirs = Client("http://127.0.0.1:18501")
+        for _ in range(60):
+            with contextlib.suppress(ServingError):
+                if theirs.status()[0] == (1, "AVAILABLE"):
+                    break
+            time.sleep(1)
+        with Server({"imagesent": version.parent}, rest_port=0, grpc_port=None) as server:
+            ours = Client(f"http://127.0.0.1:{server.rest_port}")
+            assert (
+                theirs.caption([JPEG, b"junk"])["captions"].tolist()
+                == ours.caption([JPEG, b"junk"])["captions"].tolist()
+            )
+            wanted = ours.align([JPEG], ["a purple dog"])["phrase_regions"].tolist()
+            assert theirs.align([JPEG], ["a purple dog"])["phrase_regions"].tolist() == wanted
+    finally:
+        process.terminate()
 
 
 def test_the_next_version(model, version, monkeypatch):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import layers
 
 from keras_imagesent.alignment.alignment_model import build_alignment
-from keras_imagesent.captioning.captioner import build_captioner, inputs_and_targets, set_feature_centring
+from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.regions.select_boxes import SelectBoxes
 from keras_imagesent.regions.yolo import DecodeBoxes
@@ -68,7 +68,6 @@ def teach(photo_model, photos, epochs=60):
     for row in sentences:
         words = rng.integers(3, length)
         row[:words] = rng.integers(1, len(WORDS) + 1, words)
-    inputs, targets, weights = inputs_and_targets(tf.constant(sentences), len(WORDS) + 1)
-    captioner.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    fed = {"image_features": features, "token_ids": inputs.numpy()}
-    captioner.fit(fed, targets.numpy(), 16, epochs, verbose=0, sample_weight=weights.numpy())
+    captioner.compile(keras.optimizers.Adam(0.02))
+    pairs = tf.data.Dataset.from_tensor_slices({"image_features": features, "token_ids": sentences})
+    captioner.fit(pairs.batch(16), epochs=epochs, verbose=0)
