@@ -22,7 +22,7 @@ def add_arguments(parser):
     add = parser.add_argument
     add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
     add("--split", default="test", help="the photos to measure on (test)")
-    add("--choose-on", metavar="SPLIT", help="split that beta and the re-ranking weight are chosen on (tune, if there)")
+    add("--choose-on", metavar="SPLIT", help="split that the re-ranking weight is chosen on (tune, if there)")
     add(
         "--alignment", nargs="+", default=[], metavar="[NAME=]RUN", help="runs of train-alignment; the first ranks anew"
     )
@@ -66,7 +66,7 @@ def run(args):
 
     command = "imagesent " + " ".join(map(shlex.quote, sys.argv[1:]))
     if alignments:
-        alignment_tables(show, args, alignments, prepared, photos, chooser, command)
+        alignment_tables(show, args, alignments, prepared, photos, command)
     if captioners:
         caption_tables(show, args, captioners, alignments, prepared, photos, chooser, command)
     if args.region_captioner:
@@ -90,8 +90,9 @@ def named(runs):
     return found
 
 
-def alignment_tables(show, args, runs, prepared, photos, chooser, command):
+def alignment_tables(show, args, runs, prepared, photos, command):
     from keras_imagesent.cli.align import own_beta
+    from keras_imagesent.data.vocabulary import Vocabulary
     from keras_imagesent.evaluation.alignment_tables import (
         grounding_table,
         magnitude_tables,
@@ -99,6 +100,10 @@ def alignment_tables(show, args, runs, prepared, photos, chooser, command):
         retrieval_table,
     )
 
+    for run in runs.values():
+        path = (run if run.is_dir() else run.parent) / "vocabulary.json"
+        if Vocabulary.load(path).words != prepared.vocabulary.words:
+            raise InputError(f"{run} speaks other words than {args.prepared}: it was trained on other data")
     paper = {"COCO": "COCO 1K" if args.folds > 1 else "COCO 5K"}.get(args.paper, args.paper)
     show(retrieval_table(runs, photos, args.split, paper, args.average, args.folds, command))
     if args.phrase_boxes:

@@ -1,0 +1,101 @@
+"""`imagesent caption` and `describe` as a person would type them, with random weights."""
+
+import io
+import json
+
+import pytest
+from PIL import Image
+
+from keras_imagesent.cli.main import main
+from tests.serving.tiny import tiny_photo_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("caption")
+    model = tiny_photo_model()
+    model.backbone.save(folder / "backbone.keras")
+    model.extractor.get_layer("tiny_detector").save(folder / "detector.keras")
+    for name in ("alignment", "captioner", "region_captioner"):
+        part = getattr(model, name)
+        (folder / name).mkdir()
+        part.model.save(folder / name / "model.keras")
+        part.vocabulary.save(folder / name / "vocabulary.json")
+        (folder / name / "settings.json").write_text('{"beam": 2, "length_penalty": 0.5}')
+    (folder / "photos" / "deep").mkdir(parents=True)
+    for n, colour in enumerate(("red", "green", "blue")):
+        Image.new("RGB", (60, 40), colour).save(folder / "photos" / ("deep" if n else ".") / f"{colour}.jpg")
+    (folder / "photos" / "broken.jpg").write_bytes(b"no photo")
+    return folder
+
+
+def models(folder, *names):
+    files = {"backbone": "backbone.keras", "detector": "detector.keras"}
+    return [text for name in names for text in (f"--{name.replace('_', '-')}", str(folder / files.get(name, name)))]
+
+
+def test_a_folder_is_captioned_and_a_broken_photo_is_one_line(folder, capsys):
+    status = main(["caption", str(folder / "photos"), *models(folder, "backbone", "captioner")])
+    out, err = capsys.readouterr()
+    assert status == 1
+    assert [line.split("\t")[0].rsplit("/")[-1] for line in out.splitlines()] == ["blue.jpg", "green.jpg", "red.jpg"]
+    assert all(line.split("\t")[1] for line in out.splitlines())
+    assert len([line for line in err.splitlines() if "broken.jpg" in line]) == 1
+
+
+def test_patterns_standard_input_and_json_give_the_same_captions(folder, capsys, monkeypatch):
+    common = [*models(folder, "backbone", "captioner"), "--json", "--captions", "2"]
+    assert main(["caption", str(folder / "photos/deep/*.jpg"), *common]) == 0
+    by_pattern = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [len(answer["captions"]) for answer in by_pattern] == [2, 2]
+    assert by_pattern[0]["log_probs"] != sorted(by_pattern[0]["log_probs"])[:1]
+    names = "\n".join(answer["photo"] for answer in by_pattern)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{names}\n\nnowhere.jpg\n"))
+    assert main(["caption", "-", *common]) == 1
+    out, err = capsys.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == by_pattern
+    assert "nowhere.jpg: No such file" in err
+
+
+def test_describe_gives_regions_and_ties_the_captions_words_to_them(folder, capsys):
+    photo = str(folder / "photos/red.jpg")
+    all_models = models(folder, "backbone", "detector", "alignment", "captioner", "region_captioner")
+    picture = folder / "described.png"
+    assert main(["describe", photo, *all_models, "--json", "--regions", "3", "--picture", str(picture)]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert answer["regions"][0]["box"] == [0, 0, 1, 1] and len(answer["regions"]) <= 3
+    words = [word for phrase in answer["phrases"] for word in phrase["words"].split()]
+    assert words == answer["caption"].split()
+    assert Image.open(picture).size[0] > 60
+    assert main(["describe", photo, *all_models]) == 0
+    assert "region  0  box 0.000 0.000 1.000 1.000" in capsys.readouterr().out
+
+
+def test_a_caption_is_drawn_under_its_photo(folder, capsys):
+    target = folder / "pictures"
+    command = [
+        "caption",
+        str(folder / "photos/deep"),
+        *models(folder, "backbone", "captioner"),
+        "--picture",
+        str(target),
+    ]
+    assert main(command) == 0
+    assert sorted(path.name for path in target.iterdir()) == ["blue.png", "green.png"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["{}/captioner"], "holds no photo"),
+        (["{}/*.gif"], "no file matches"),
+        (["{}/photos/red.jpg", "--captions", "0"], "numbers from 1 up"),
+        (["{}/photos/red.jpg", "--captioner", "{}/nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
+    assert (
+        main(["caption", *(text.format(folder) for text in wrong), "--backbone", str(folder / "backbone.keras")]) == 2
+    )
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error

@@ -1,0 +1,83 @@
+"""`imagesent evaluate` as a person would type it, on models trained for a moment."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from keras_imagesent.cli.main import main
+from tests.tiny_prepared import FEATURES, write_tiny_prepared
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    import keras
+
+    folder = tmp_path_factory.mktemp("evaluate")
+    write_tiny_prepared(folder / "prepared", {"train": 60, "tune": 20, "val": 20})
+    prepared, small = str(folder / "prepared"), ["--units", "16", "--word-dim", "12", "--batch-size", "20"]
+    assert (
+        main(["train-alignment", prepared, "--out", str(folder / "alignment"), *small, "--dim", "8", "--epochs", "1"])
+        == 0
+    )
+    pairs = str(folder / "pairs.jsonl")
+    assert main(["align", prepared, "--model", str(folder / "alignment"), "--pairs", pairs, "--beta", "0"]) == 0
+    for name, more in {"captioner": [], "regions": ["--pairs", pairs, "--frame"]}.items():
+        command = ["train-captioner", prepared, "--out", str(folder / name), *small, *more]
+        assert main([*command, "--epochs", "2", "--learning-rate", "0.02"]) == 0
+    (folder / "photos").mkdir()
+    for n in range(20):
+        pixels = np.random.default_rng(n).integers(0, 255, (30, 40, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / "photos" / f"val_{n}.jpg")
+    pixels = keras.Input((32, 32, 3))
+    keras.Model(pixels, keras.layers.Conv2D(FEATURES, 3, 8)(pixels)).save(folder / "backbone.keras")
+    return folder
+
+
+def test_every_table_is_printed_and_written(folder, capsys):
+    command = ["evaluate", str(folder / "prepared"), "--split", "val", "--alignment", str(folder / "alignment")]
+    command += ["--captioner", f"best={folder / 'captioner'}", "--average", "--beams", "1", "2"]
+    command += ["--region-captioner", str(folder / "regions"), "--photos", str(folder / "photos")]
+    command += ["--phrase-boxes", str(folder / "prepared" / "phrase_boxes.csv"), "--pairs", str(folder / "pairs.jsonl")]
+    assert main([*command, "--backbone", str(folder / "backbone.keras"), "--out", str(folder / "tables")]) == 0
+    printed = capsys.readouterr().out
+    tables = {table["name"]: table for table in json.loads((folder / "tables" / "tables.json").read_text())}
+    expected = {"retrieval", "grounding", "word_magnitudes", "region_magnitudes", "captions", "beams", "reranking"}
+    assert set(tables) == expected | {"regions"}
+    assert all(f"### {table['title']}" in printed for table in tables.values())
+    assert (folder / "tables" / "tables.md").read_text().count("### ") == 8
+    captions = {row[0]: row[1:] for row in tables["captions"]["rows"]}
+    assert next(iter(captions)).startswith("best, beam 3")
+    assert captions["the paper, Flickr8K test"][:4] == [57.9, 38.3, 24.5, 16.0]
+    assert len(captions["best, its 2 best epochs"][0]) == 2  # mean and standard deviation
+    assert captions["nearest photo's caption"][0] > 40
+    assert [row[0] for row in tables["beams"]["rows"]][:3] == [
+        "best, beam 1",
+        "best, beam 2, length penalty 0",
+        "best, beam 2, length penalty 0.7",
+    ]
+    regions = [row[0] for row in tables["regions"]["rows"]]
+    assert regions[:3] == [
+        "region model, beam 3",
+        "whole-frame model fed regions, beam 3",
+        "best training snippet by the alignment",
+    ]
+    assert "chosen by CIDEr on photos set aside" in tables["reranking"]["note"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([], "name what to measure"),
+        (["--captioner", "nowhere"], "no run at nowhere"),
+        (["--region-captioner", "run"], "--phrase-boxes FILE"),
+        (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "--photos FOLDER"),
+        (["--captioner", "{}/captioner", "--split", "dev"], "no split 'dev'"),
+        (["--captioner", "{}/captioner", "{}/captioner"], "two runs are called captioner"),
+    ],
+)
+def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
+    assert main(["evaluate", str(folder / "prepared"), *(text.format(folder) for text in wrong)]) == 2
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error

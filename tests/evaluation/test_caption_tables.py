@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+from keras_imagesent.evaluation import coco_extra
+from keras_imagesent.evaluation.baselines import human_agreement, nearest_captions
+from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
+from keras_imagesent.evaluation.caption_tables import choose
+from keras_imagesent.evaluation.grounding import Item
+from keras_imagesent.evaluation.novelty import novelty
+from keras_imagesent.evaluation.region_snippets import read_region_snippets, regions_of_phrases
+
+
+@pytest.fixture
+def without_java(monkeypatch):
+    monkeypatch.setattr(coco_extra.shutil, "which", lambda name: None)
+
+
+def test_all_measures_in_percent_and_meteor_clearly_absent_without_java(without_java):
+    references = [["A dog runs.", "The zebroid, runs!"], ["Two cats"], ["A man sits down"]]
+    scorer = CaptionScorer(references)
+    scores = scorer.score(["the zebroid runs", "two cats", "a man sits down"])
+    assert list(scores) == MEASURES
+    assert scores["BLEU-1"] == pytest.approx(100) and scores["ROUGE-L"] == pytest.approx(100)
+    assert scores["CIDEr"] > 300  # a rare word of a raw reference counts
+    assert scores["METEOR"] is None and "no Java" in scorer.note
+
+
+def test_the_nearest_photo_lends_its_first_caption():
+    train = np.array([[0.0, 0], [10, 0], [0, 10]])
+    captions = [["zero", "nought"], ["right"], ["up"]]
+    assert nearest_captions(np.array([[9.0, 1], [1, 1], [0, 7]]), train, captions) == ["right", "zero", "up"]
+
+
+def test_one_person_against_the_rest_where_there_are_several():
+    assert human_agreement([["a", "b", "c"], ["d"]]) == ([0], ["a"], [["b", "c"]])
+
+
+def test_novelty_compares_with_the_sentences_as_learned():
+    vocabulary = Vocabulary(["a", "dog", "runs"], [3, 2, 1])
+    found = novelty(["a dog runs", "a dog runs", "dog a"], ["A purple dog, runs!"], vocabulary)
+    assert found == {"in_training": pytest.approx(2 / 3), "distinct": 2, "words": pytest.approx(8 / 3)}
+
+
+def test_reranking_weighs_the_alignment_against_the_log_probability():
+    options = [[("first", -1.0, 0.0), ("second", -1.5, 2.0)], [("only", -3.0, 1.0)]]
+    assert choose(options, 0.0) == ["first", "only"]
+    assert choose(options, 1.0) == ["second", "only"]
+
+
+def test_every_human_box_is_a_region_with_its_phrases():
+    box, other = [0.1, 0.1, 0.5, 0.5], [0.5, 0.5, 1, 1]
+    items = [Item("a.jpg", "A dog", np.array([box, other])), Item("a.jpg", "brown dog", np.array([box]))]
+    first, second = regions_of_phrases(items)
+    assert first.references == ["A dog", "brown dog"] and second.references == ["A dog"]
+    np.testing.assert_allclose(second.box, other)
+
+
+def test_snippets_of_several_annotators_are_each_others_references(tmp_path):
+    path = tmp_path / "regions.csv"
+    path.write_text(
+        "filename,annotator,snippet,x0,y0,x1,y1\n"
+        "a.jpg,ann,chocolate cake,0.1,0.1,0.5,0.5\n"
+        "a.jpg,ann,a plate,0.1,0.1,0.5,0.5\n"
+        "a.jpg,bob,brown cake,0.1,0.1,0.5,0.55\n"
+        "a.jpg,bob,a window,0.8,0.8,1,1\n"
+    )
+    regions = read_region_snippets(path)
+    assert [(r.snippet, r.references) for r in regions] == [
+        ("chocolate cake", ["brown cake"]),
+        ("a plate", ["brown cake"]),
+        ("brown cake", ["chocolate cake", "a plate"]),
+    ]
+    path.write_text("filename,snippet,x0,y0,x1,y1\na.jpg,cake,0,0,1,1\n")
+    with pytest.raises(InputError, match="'annotator'"):
+        read_region_snippets(path)
