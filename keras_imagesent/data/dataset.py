@@ -53,7 +53,8 @@ def read_dataset(path, photos_dir, split_files=None):
     Args:
         path: the file with the sentences, or several (COCO has one for each split).
         photos_dir: the folder with the photos.
-        split_files: for a token file, split -> list of its photos; the default is the lists beside it.
+        split_files: for a token file, the lists of each split's photos (split -> path, or paths whose names say
+            train, dev, val or test); the default is the lists beside it.
 
     Example:
 

@@ -8,14 +8,18 @@ from keras_imagesent.errors import InputError
 
 LINE = re.compile(r"(?P<filename>[^\t]+)#\d+[\t ]+(?P<caption>.*)")
 # Flickr8k calls its lists Flickr_8k.trainImages.txt, Flickr30k Entities train.txt.
-LISTS = {"train": ("*.trainImages.txt", "train.txt"), "dev": ("*.devImages.txt",), "val": ("val.txt",)}
-LISTS["test"] = ("*.testImages.txt", "test.txt")
+LISTS = ("*.trainImages.txt", "train.txt", "*.devImages.txt", "val.txt", "*.testImages.txt", "test.txt")
 
 
-def find_split_files(folder):
-    """The split lists that lie beside a token file: split -> path."""
-    found = {split: [path for name in names for path in sorted(folder.glob(name))] for split, names in LISTS.items()}
-    return {split: paths[0] for split, paths in found.items() if paths}
+def name_splits(paths):
+    """Lists of photos by the split that their names say: `Flickr_8k.devImages.txt` is dev."""
+    named = {}
+    for path in map(Path, paths):
+        splits = re.findall("train|dev|val|test", path.name.lower())
+        if len(splits) != 1 or splits[0] in named:
+            raise InputError(f"{path}: the name of a split's list must say train, dev, val or test, each once")
+        named[splits[0]] = path
+    return named
 
 
 def read_flickr_token(text, source, split_files=None):
@@ -26,18 +30,20 @@ def read_flickr_token(text, source, split_files=None):
     Args:
         text: what the file holds.
         source: its path.
-        split_files: split -> list of photos, a name a line; without it the lists beside the file.
+        split_files: lists of photos, a name a line: split -> path, or paths that say their split; without them the
+            lists beside the file.
 
     Example:
 
-    >>> entries, problems = read_flickr_token(text, Path("Flickr8k.token.txt"), {"train": "Flickr_8k.trainImages.txt"})
+    >>> entries, problems = read_flickr_token(text, Path("Flickr8k.token.txt"), ["Flickr_8k.trainImages.txt"])
     """
-    split_files = split_files or find_split_files(source.parent)
+    split_files = split_files or [path for name in LISTS for path in sorted(source.parent.glob(name))]
     if not split_files:
         raise InputError(
-            f"no split lists beside {source}: name them, as in --split-file train=Flickr_8k.trainImages.txt "
-            "--split-file dev=Flickr_8k.devImages.txt"
+            f"no lists of the splits' photos beside {source}: "
+            "name them, as in --split-files Flickr_8k.trainImages.txt Flickr_8k.devImages.txt"
         )
+    split_files = split_files if isinstance(split_files, dict) else name_splits(split_files)
     captions, problems = {}, []
     for number, line in enumerate(text.split("\n"), start=1):
         match = LINE.fullmatch(line.rstrip("\r"))

@@ -121,6 +121,17 @@ def _moon(draw, width, height):
     _polygon(draw, width, height, np.concatenate([outer, inner]))
 
 
+def _arrow(draw, width, height):
+    _polygon(draw, width, height, [(0, 0.3), (0.5, 0.3), (0.5, 0), (1, 0.5), (0.5, 1), (0.5, 0.7), (0, 0.7)])
+
+
+def _flower(draw, width, height):
+    turn = np.linspace(0, 2 * math.pi, 120)
+    radius = 0.5 * (0.68 + 0.32 * np.cos(6 * turn))
+    x, y = radius * np.sin(turn), radius * np.cos(turn)
+    _polygon(draw, width, height, np.stack([(x - x.min()) / np.ptp(x), (y - y.min()) / np.ptp(y)], axis=1))
+
+
 SHAPES = {
     "ball": _ball,
     "box": _box,
@@ -130,4 +141,6 @@ SHAPES = {
     "ring": _ring,
     "cross": _cross,
     "moon": _moon,
+    "arrow": _arrow,
+    "flower": _flower,
 }

@@ -1,6 +1,7 @@
 """The sentences about generated scenes: written with known phrases, and judged true or false."""
 
 import re
+from functools import lru_cache
 
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES
 from keras_imagesent.data.tokeniser import tokenise
@@ -13,6 +14,7 @@ NOUNS = {shape: (shape,) for shape in SHAPES} | {
     "ring": ("ring", "hoop"),
     "cross": ("cross", "plus"),
     "moon": ("moon", "crescent"),
+    "flower": ("flower", "blossom"),
 }
 COLOUR_WORDS = {colour: (colour,) for colour in COLOURS} | {"purple": ("purple", "violet")}
 SIZE_WORDS = {"big": ("big", "large"), "small": ("small", "little")}
@@ -88,7 +90,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
         start = len(tokenise(text))
         text += phrase
         phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
-    if rng.random() < 0.6:
+    if rng.random() < (0.6 if len(mentioned) > 2 else 0.9):  # who says little of the objects says where they are
         text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
     return f"{text[0].upper()}{text[1:]} .", phrases
 
@@ -97,7 +99,7 @@ def _phrase(scene, thing, rng):
     """Names one object so that no other object of the scene is meant: "small red ball", "red ball" or "ball"."""
     noun = rng.choice(NOUNS[thing["shape"]])
     alone = sum(other["shape"] == thing["shape"] for other in scene["objects"]) == 1
-    if alone and rng.random() < 0.1:
+    if alone and rng.random() < 0.08:
         return noun
     size = f"{rng.choice(SIZE_WORDS[thing['size']])} " if rng.random() < 0.15 else ""
     return f"{size}{rng.choice(COLOUR_WORDS[thing['colour']])} {noun}"
@@ -131,19 +133,27 @@ def caption_is_true(caption, scene):
     >>> caption_is_true("A big red sphere on the sand.", scene), caption_is_true("A blue ball.", scene)
     (True, False)
     """
-    sentence = _SENTENCE.fullmatch(" ".join(tokenise(caption)))
-    if not sentence or (sentence["ground"] and _GROUND[sentence["ground"]] != scene["ground"]):
+    ground, named = _parse(caption)
+    if not named or ground not in (None, scene["ground"]):
         return False
-    candidates = []
+    return _each_its_own([{n for n, thing in enumerate(scene["objects"]) if one <= thing.items()} for one in named])
+
+
+@lru_cache(maxsize=10_000)
+def _parse(caption):
+    """The ground that a sentence names, and what it says of each object; no objects if it is none of the language."""
+    sentence = _SENTENCE.fullmatch(" ".join(tokenise(caption)))
+    if not sentence:
+        return None, []
+    named = []
     for phrase in _ONE.finditer(sentence["phrases"]):
-        named = {
+        said = {
             "shape": _NOUN[phrase["noun"]],
             "colour": _COLOUR.get(phrase["colour"]),
             "size": _SIZE.get(phrase["size"]),
         }
-        named = {key: meaning for key, meaning in named.items() if meaning}
-        candidates.append({n for n, thing in enumerate(scene["objects"]) if named.items() <= thing.items()})
-    return _each_its_own(candidates)
+        named.append({(key, meaning) for key, meaning in said.items() if meaning})
+    return _GROUND.get(sentence["ground"]), named
 
 
 def _each_its_own(candidates, taken=frozenset()):

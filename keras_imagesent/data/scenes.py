@@ -74,6 +74,8 @@ def invent_scenes(number, seed=0, shares=None):
     """The scenes without their photos: a list of dicts, as in `scenes.json`."""
     shares = shares or SHARES
     ends = np.round(np.cumsum(list(shares.values())) / sum(shares.values()) * number).astype(int)
+    first = np.arange(1, len(shares) + 1)
+    ends = np.clip(ends, first, number - len(shares) + first)  # every split has one scene at least
     rare_uses, scenes = Counter(), []
     for position in range(number):
         rng = random.Random(f"{seed} {position}")
@@ -88,12 +90,15 @@ def invent_scenes(number, seed=0, shares=None):
 
 
 def _new(rng):
-    """A scene of three or four different objects; one or two of them are never mentioned."""
+    """A scene of three or four different objects; one or two of them it never mentions."""
     width, height = rng.choice(SIDES)
-    kinds = rng.sample([(shape, colour) for shape in SHAPES for colour in COLOURS], rng.choice((3, 4)))
+    kinds = rng.sample([(shape, colour) for shape in SHAPES for colour in COLOURS], rng.choice((3, 4, 4, 4, 4)))
     objects = [{"shape": shape, "colour": colour, "size": rng.choice(list(SIZES))} for shape, colour in kinds]
     scene = {"width": width, "height": height, "ground": rng.choice(list(GROUNDS)), "objects": objects}
-    return _placed(scene, rng) | {"mentioned": rng.choice((2, 3)) if len(objects) == 4 else 2, "repeats": False}
+    return _placed(scene, rng) | {
+        "mentioned": rng.choice((2, 3, 3, 3, 3)) if len(objects) == 4 else 2,
+        "repeats": False,
+    }
 
 
 def _recoloured(scene, rng):
@@ -135,17 +140,16 @@ def _placed(scene, rng):
 
 def _captions(scene, rng, rare_uses):
     """Two to five different sentences about the objects that this scene mentions: its first ones."""
-    captions = []
-    for _ in range(rng.randint(2, 5)):
-        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (1, 5, 4))[0])
+    captions, wanted = {}, rng.randint(2, 5)
+    while len(captions) < wanted:
+        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (1, 6, 9))[0])
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
         rare = None if rare_uses[rare] >= 3 else rare
-        mentioned = rng.sample(range(scene["mentioned"]), how_many)
-        text, phrases = write_sentence(scene, mentioned, rng, rare)
-        if text not in [caption["text"] for caption in captions]:
+        text, phrases = write_sentence(scene, rng.sample(range(scene["mentioned"]), how_many), rng, rare)
+        if text not in captions:
             rare_uses[rare] += 1
-            captions.append({"text": text, "phrases": phrases})
-    return captions
+            captions[text] = {"text": text, "phrases": phrases}
+    return list(captions.values())
 
 
 def _phrases(scene):

@@ -43,6 +43,8 @@ class Vocabulary:
         for caption in captions:
             counts.update(tokenise(caption))
             sentences += 1
+        if not sentences:
+            raise InputError("there are no training captions: the data set needs photos in a split called train")
         kept = sorted((-count, word) for word, count in counts.items() if count >= threshold)
         if not kept:
             raise InputError(

@@ -290,7 +290,7 @@ def test_a_name_that_leads_elsewhere_is_set_aside(folder, name):
         ("filename,caption\na.jpg,...\n", r"no photo with a caption in it \(a.jpg caption 0: has no words\)"),
         ("\ufefffilename".encode("utf-16-le"), "UTF-16 text: save it as UTF-8"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text"),
-        ("a.jpg#0\tA dog.\n", r"no split lists beside .*--split-file train="),
+        ("a.jpg#0\tA dog.\n", r"no lists of the splits' photos beside .*--split-files "),
     ],
 )
 def test_a_file_that_is_no_data_set(folder, content, complaint):
@@ -315,6 +315,14 @@ def test_an_empty_or_a_wrong_list_of_a_split(folder):
         read(folder, TOKENS, split_files={"dev": write(folder / "dev.txt", "")})
     with pytest.raises(InputError, match="none of its photos has a caption in data"):
         read(folder, TOKENS, split_files={"dev": write(folder / "dev.txt", "q.jpg\n")})
+
+
+def test_lists_say_their_split_by_their_name(folder):
+    lists = [write(folder / "mytrain.txt", "a.jpg\n"), write(folder / "Val_list", "b.jpg\n")]
+    assert read(folder, TOKENS, split_files=lists).splits == {"train": 1, "val": 1}
+    for names in (["x.txt"], ["train_dev.txt"], ["train1.txt", "train2.txt"]):
+        with pytest.raises(InputError, match="must say train, dev, val or test, each once"):
+            read(folder, TOKENS, split_files=[write(folder / name, "a.jpg\n") for name in names])
 
 
 def test_split_lists_where_they_have_no_place(folder):

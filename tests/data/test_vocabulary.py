@@ -62,6 +62,8 @@ def test_the_digest_tells_vocabularies_apart():
 def test_no_frequent_word_at_all():
     with pytest.raises(InputError, match=r"^no word occurs 5 times in the 3 training captions: "):
         Vocabulary.from_captions(CAPTIONS)
+    with pytest.raises(InputError, match="no training captions: the data set needs photos in a split called train"):
+        Vocabulary.from_captions([])
 
 
 @pytest.mark.parametrize(
