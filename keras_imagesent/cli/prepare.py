@@ -6,6 +6,7 @@ Killed and started again it goes on where it was.
 
   imagesent prepare dataset.json --photos images --out prepared --set-aside 500
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
+  imagesent prepare captions_train2017.json captions_val2017.json --photos coco --out prepared
   imagesent prepare mine.csv --photos images --out prepared --backbone vgg16/fc2 --regions crop    (as in the paper)
 """
 
@@ -19,7 +20,7 @@ from keras_imagesent.errors import InputError
 
 def add_arguments(parser):
     add = parser.add_argument
-    add("dataset", type=Path, help="the data set's JSON, token file, CSV or JSONL")
+    add("dataset", type=Path, nargs="+", help="the data set's JSON (COCO: one a split), token file, CSV or JSONL")
     add("--photos", type=Path, required=True, metavar="FOLDER", help="where the photos are")
     add("--out", type=Path, required=True, metavar="FOLDER", help="the prepared folder to write or to go on with")
     add("--split-files", type=Path, nargs="+", metavar="FILE", help="lists of file names, for a Flickr token file")
@@ -42,7 +43,7 @@ def add_arguments(parser):
 
 
 def run(args):
-    for path, flag in ((args.dataset, "the data set"), (args.photos, "--photos")):
+    for path, flag in (*((path, "the data set") for path in args.dataset), (args.photos, "--photos")):
         if not path.exists():
             raise InputError(f"{path}: no such file or folder ({flag}). Check the path.")
     if args.out.exists() and not args.out.is_dir():
@@ -54,6 +55,9 @@ def run(args):
     dataset = read_dataset(args.dataset, args.photos, args.split_files)
     dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
     dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
+    if "train" not in dataset.splits:
+        there = ", ".join(dataset.splits)
+        raise InputError(f"no training photos, only {there}: the vocabulary comes from a split called train")
 
     from keras_imagesent.regions.networks import choose_networks
     from keras_imagesent.regions.prepare import prepare

@@ -146,7 +146,7 @@ def no_training_photos(folder):
         (latin_1, "no photo with a caption in it (a.jpg caption 0: not UTF-8 text)"),
         (empty, "bad is empty"),
         (no_lists, "no lists of the splits' photos beside bad: name them, as in --split-files"),
-        (no_training_photos, "there are no training captions: the data set needs photos in a split called train"),
+        (no_training_photos, "no training photos, only test: the vocabulary comes from a split called train"),
     ],
 )
 def test_prepare_with_a_data_set_that_is_wrong(folder, capfd, spoil, says):
