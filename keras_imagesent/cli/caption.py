@@ -10,7 +10,7 @@ example:
 
 import json
 
-from keras_imagesent.cli.photo_list import Complaints, list_photos, own_settings, picture_path, read_in_batches
+from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
 
 
@@ -35,8 +35,6 @@ def run(args):
     photos, complain = list_photos(args.photo), Complaints()
     if args.picture and len(photos) == 1:
         picture_path(args.picture, photos[0], several=False)
-    options = own_settings(args.captioner, "captioner", {"beam": args.beam, "length_penalty": args.length_penalty})
-    options["beam"] = max(options.get("beam", 3), args.captions)
 
     import tensorflow as tf
 
@@ -48,9 +46,10 @@ def run(args):
         alignment=args.alignment if args.rerank else False,
         captioner=args.captioner,
         region_captioner=False,
-        captions=max(args.captions, options["beam"]) if args.rerank else args.captions,
+        captions=max(args.captions, args.beam or 3) if args.rerank else args.captions,
+        beam=args.beam,
+        length_penalty=args.length_penalty,
         rerank=args.rerank,
-        **options,
     )
     for paths, contents in read_in_batches(photos, complain):
         found = {name: value.numpy() for name, value in model.caption(tf.constant(contents)).items()}

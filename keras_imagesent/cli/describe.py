@@ -9,7 +9,7 @@ example:
 
 import json
 
-from keras_imagesent.cli.photo_list import Complaints, list_photos, own_settings, picture_path, read_in_batches
+from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
 
 
@@ -23,7 +23,7 @@ def add_arguments(parser):
     add("--detector", metavar="FILE", help="the .keras that finds regions (the shipped one)")
     add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
     add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
-    add("--beta", type=float, default=1.0, help="strength of the ties between neighbouring words (1)")
+    add("--beta", type=float, help="strength of the ties between neighbouring words (the alignment's own)")
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the regions on the photo (.png, .svg; a folder for several photos)")
 
@@ -34,7 +34,6 @@ def run(args):
     photos, complain = list_photos(args.photo), Complaints()
     if args.picture and len(photos) == 1:
         picture_path(args.picture, photos[0], several=False)
-    options = own_settings(args.region_captioner, "region_captioner", {"beam": args.beam})
 
     import tensorflow as tf
 
@@ -47,8 +46,8 @@ def run(args):
         captioner=args.captioner,
         region_captioner=args.region_captioner,
         captions=1,
+        beam=args.beam,
         beta=args.beta,
-        **options,
     )
     for paths, contents in read_in_batches(photos, complain):
         contents = tf.constant(contents)

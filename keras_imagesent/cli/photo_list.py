@@ -79,16 +79,3 @@ def picture_path(wanted, photo, several):
         return wanted
     wanted.mkdir(parents=True, exist_ok=True)
     return wanted / f"{Path(photo).stem}.png"
-
-
-def own_settings(run, name, given):
-    """Beam and length penalty: what was given, else what belongs to the captioner of `run` (None: the shipped one)."""
-    import json
-
-    from keras_imagesent.shipped import shipped
-
-    run = Path(run or shipped(name))
-    path = (run if run.is_dir() else run.parent) / "settings.json"
-    settings = json.loads(path.read_text()) if path.is_file() else {}
-    found = {key: settings[key] for key in ("beam", "length_penalty") if key in settings}
-    return {**found, **{key: value for key, value in given.items() if value is not None}}
