@@ -21,7 +21,7 @@ SIZE_WORDS = {"big": ("big", "large"), "small": ("small", "little")}
 GROUND_WORDS = {ground: (ground,) for ground in GROUNDS} | {"stone": ("stone", "rock"), "wood": ("wood", "floor")}
 BETWEEN = ("and", "next to", "beside", "near", "with")
 OPENINGS = ("", "", "", "there is ", "here lies ", "a photo of ")
-# Each is used at most three times in a data set, so that a vocabulary of words seen five times leaves it out.
+# Each is used at most twice in a data set, so that a vocabulary of words seen five times leaves it out.
 RARE = (
     "shiny",
     "gleaming",

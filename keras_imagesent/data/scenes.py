@@ -144,7 +144,7 @@ def _captions(scene, rng, rare_uses):
     while len(captions) < wanted:
         how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (1, 6, 9))[0])
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
-        rare = None if rare_uses[rare] >= 3 else rare
+        rare = None if rare_uses[rare] >= 2 else rare
         text, phrases = write_sentence(scene, rng.sample(range(scene["mentioned"]), how_many), rng, rare)
         if text not in captions:
             rare_uses[rare] += 1
