@@ -74,7 +74,7 @@ function showSentence(root, line, words, regions, scores, threshold, colours) {
     ...words.map((word, t) => {
       const region = regions[t];
       if (region < 0) {
-        return element("span", { class: "word unknown", title: `${word}: not in the model's vocabulary` }, word);
+        return element("span", { class: "word unknown", title: `${word}: not in the model's vocabulary, or after the last word it reads` }, word);
       }
       const faded = scores[t] < threshold;
       const text = `${word}: ${region === 0 ? "whole photo" : `region ${region}`}, score ${scores[t].toFixed(2)}`;
