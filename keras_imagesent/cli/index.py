@@ -1,12 +1,12 @@
 """Store the regions of photos, and sentences, so that `imagesent search` finds them.
 
-Photos are added to what the index holds already; a photo of the same name replaces the old one. The index keeps a copy
+Photos are added to what the index holds already; a photo of the same path replaces the old one. The index keeps a copy
 of the alignment model that made it.
 
   imagesent index photos/                                   (into the folder ./index)
   imagesent index --prepared prepared --split dev --photos images --index dev
   imagesent index photos/new.jpg --sentences sentences.txt
-  imagesent index --remove old.jpg
+  imagesent index --remove photos/old.jpg
   imagesent index photos/ --qdrant http://localhost:6333
 """
 
@@ -48,7 +48,8 @@ def run(args):
         raise InputError(f"{args.index} is not an index: there is nothing to remove")
     collection, part = open_index(args)
     if args.remove:
-        print(f"removed {collection.remove(args.remove)} of {len(args.remove)} photos")
+        names = {name for given in args.remove for name in (given, str(Path(given).resolve()))}
+        print(f"removed {collection.remove(names)} of {len(args.remove)} photos")
     complain = Complaints()
     if args.prepared:
         add_prepared(collection, part, args.prepared, args.split, args.photos)
@@ -110,7 +111,7 @@ def add_photos(collection, photos, complain, args):
             groups.append(regions[mask])
             boxes.append(box[mask])
             paths.append(str(Path(path).resolve()))
-    collection.photos.add([Path(path).name for path in paths], groups, boxes, paths)
+    collection.photos.add(paths, groups, boxes, paths)
 
 
 def add_prepared(collection, part, folder, split, photos_folder):

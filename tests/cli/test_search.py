@@ -76,11 +76,11 @@ def test_photos_come_and_go(work, tmp_path, capsys):
     printed = capsys.readouterr()
     assert "2 photos, 0 sentences" in printed.out and "broken.jpg" in printed.err
     (tmp_path / "sentences.txt").write_text("a red ball\n\nzzz\nthe dog\n")
-    assert main(["index", "--sentences", str(tmp_path / "sentences.txt"), "--remove", photos[0].name, *index]) == 0
+    assert main(["index", "--sentences", str(tmp_path / "sentences.txt"), "--remove", str(photos[0]), *index]) == 0
     printed = capsys.readouterr()
     assert "removed 1 of 1 photos" in printed.out and "1 photos, 2 sentences" in printed.out and "'zzz'" in printed.err
     assert main(["search", "dog", *index, "--json"]) == 0
-    assert [hit["filename"] for hit in hits(capsys)] == [photos[1].name]
+    assert [hit["filename"] for hit in hits(capsys)] == [str(photos[1])]
     assert main(["search", "zzz", *index]) == 2
     assert "vocabulary" in capsys.readouterr().err
 
