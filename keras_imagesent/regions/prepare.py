@@ -135,7 +135,7 @@ def unfinished_jobs(out, plan, machine):
 
 def extraction(extractor, boxes_of, photos_at_once):
     """The function that `run_jobs` calls for each batch: pixels, photos -> the extractor's outputs as arrays."""
-    run = tf.function(lambda inputs: extractor(inputs, training=False))
+    run = tf.function(lambda inputs: extractor(inputs, training=False), autograph=False)
 
     def extract(pixels, photos):
         inputs = {"pixels": pixels}

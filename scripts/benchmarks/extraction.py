@@ -36,8 +36,8 @@ def run():
         dataset = load_photos(Path(folder))
         pixels = next(iter(pipeline.decoded_batches([pipeline.Job(None, 0, 1, dataset.photos[:16])], 384)))[0]
         bare = {
-            "backbone alone": tf.function(lambda x: backbone(x, training=False)),
-            "backbone and detector": tf.function(lambda x: (backbone(x, training=False), detector(x, training=False))),
+            "backbone alone": tf.function(backbone, autograph=False),
+            "backbone and detector": tf.function(lambda x: (backbone(x), detector(x)), autograph=False),
         }
         for networks in bare.values():
             networks(pixels)

@@ -97,13 +97,13 @@ def test_killed_at_every_part_it_ends_with_the_same_bytes(source, unbroken, extr
         raise Killed
 
     monkeypatch.setattr(ShardWriter, "write", write_once)
-    for _ in range(5):
+    for _ in range(2):
         with pytest.raises(Killed):
             run(source, tmp_path / "out", extractor)
-    assert len(writes) == 5
+    assert len(writes) == 2
     # killed while a part and while a shard was being written
     (tmp_path / "out" / ".train-00001-of-00003.tfrecord.tmp").write_bytes(b"half")
-    (tmp_path / "out" / ".train-00001-of-00003.tfrecord.parts" / "00002.tmp").write_bytes(b"half")
+    (tmp_path / "out" / ".train-00000-of-00003.tfrecord.parts" / "00002.tmp").write_bytes(b"half")
     monkeypatch.setattr(ShardWriter, "write", write)
     run(source, tmp_path / "out", extractor)
     assert content(tmp_path / "out") == content(unbroken)
@@ -116,11 +116,11 @@ def test_a_finished_folder_is_left_as_it_is(source, unbroken, extractor, monkeyp
     assert content(unbroken) == before
 
 
-def test_three_machines_write_what_one_writes(source, unbroken, extractor, tmp_path):
-    for index in (3, 1, 2):
+def test_two_machines_write_what_one_writes(source, unbroken, extractor, tmp_path):
+    for index in (2, 1):
         folder = tmp_path / f"machine{index}"
-        run(source, folder, extractor, machine=(index, 3))
-        with pytest.raises(InputError, match="not complete, [34] shards are missing"):
+        run(source, folder, extractor, machine=(index, 2))
+        with pytest.raises(InputError, match="not complete, [23] shards are missing"):
             Prepared.open(folder)
         shutil.copytree(folder, tmp_path / "all", dirs_exist_ok=True)
     run(source, tmp_path / "all", extractor)

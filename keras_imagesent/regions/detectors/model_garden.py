@@ -48,7 +48,7 @@ def build_model_garden_detector(experiment, config=None, checkpoint=None, image_
     module.serve(tf.zeros((1, image_size, image_size, 3), tf.uint8))  # makes the weights
     if checkpoint is not None:
         restore(module.model, checkpoint)
-    detector = build_detections(module.serve, image_size, "model_garden")
+    detector = build_detections(tf.function(module.serve), image_size, "model_garden")
     detector.module = module
     return detector
 
