@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from keras_imagesent.captioning.beam_search import sample
 from keras_imagesent.captioning.captioner import Decoder
-from keras_imagesent.data.caption_pairs import CaptionPairs
 
 SAMPLES = 5  # captions drawn for each photo
 
@@ -20,55 +19,53 @@ class SelfCritical:
 
     Args:
         captioner: the model in training; every batch is drawn with its weights of the moment.
-        photos: the training photos (`Prepared.load`).
+        pairs: the `CaptionPairs` of the training photos.
         vocabulary: of the captioner.
         score: function (lists of words, the photo's row of each) -> scores, such as `Cider.scores`.
         batch_size: captions in a batch; `batch_size // 5` photos.
         seed: decides the order and the samples.
-        frame: as in `CaptionPairs`.
 
     Example:
-        >>> critic = SelfCritical(captioner, prepared.load("train"), prepared.vocabulary, cider.scores)
+        >>> critic = SelfCritical(captioner, CaptionPairs.of_photos(photos), vocabulary, cider.scores)
         >>> captioner.fit(critic.batches(epoch=0), steps_per_epoch=critic.steps)
     """
 
-    def __init__(self, captioner, photos, vocabulary, score, batch_size=100, seed=0, frame=False):
+    def __init__(self, captioner, pairs, vocabulary, score, batch_size=100, seed=0):
         self.vocabulary, self.score, self.seed = vocabulary, score, seed
-        self.pairs = CaptionPairs.of_photos(photos, frame, captioner.input["token_ids"].shape[1])
-        self.first = np.unique(self.pairs.rows, return_index=True)[1]  # one pair of each photo
+        self.features, self.length = pairs.photo_features(), pairs.token_ids.shape[1]
         self.photos = max(1, batch_size // SAMPLES)
-        decoder, length = Decoder(captioner), self.pairs.token_ids.shape[1]
+        decoder = Decoder(captioner)
 
         @tf.function(reduce_retracing=True, autograph=False)
         def draw(features, seed):
             states = decoder.start(tf.repeat(features, SAMPLES, axis=0))
-            return sample(decoder.step, states, decoder.start_id, length, seed)[0]
+            return sample(decoder.step, states, decoder.start_id, self.length, seed)[0]
 
         self.draw = draw
 
     @property
     def steps(self):
-        return -(-len(self.first) // self.photos)
+        return -(-len(self.features) // self.photos)
 
     def batches(self, epoch=0, start_step=0):
         """A dataset of one epoch, every photo once; nothing is drawn ahead, so that the weights are the newest."""
 
         def generate():
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.first))
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.features))
             for step in range(start_step, self.steps):
                 rows = order[step * self.photos : (step + 1) * self.photos]
                 yield self.weigh(rows, seed=epoch * self.steps + step)
 
         signature = {
-            "image_features": tf.TensorSpec((None, self.pairs.feature_dim), tf.float32),
-            "token_ids": tf.TensorSpec((None, self.pairs.token_ids.shape[1]), tf.int32),
+            "image_features": tf.TensorSpec((None, self.features.shape[1]), tf.float32),
+            "token_ids": tf.TensorSpec((None, self.length), tf.int32),
             "sentence_weights": tf.TensorSpec((None,), tf.float32),
         }
         return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
     def weigh(self, rows, seed):
         """One batch: samples of the photos in `rows` and the CIDEr by which each beats the other samples' mean."""
-        features = self.pairs.features(self.first[rows])
+        features = self.features[rows]
         token_ids = self.draw(tf.constant(features), tf.constant(seed)).numpy()
         captions = [self.vocabulary.decode(ids).split() for ids in token_ids]
         rewards = np.array(self.score(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)

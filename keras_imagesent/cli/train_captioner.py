@@ -51,6 +51,7 @@ def add_arguments(parser):
     add("--pairs", type=Path, metavar="FILE", help="learn from these (region, snippet) pairs instead of whole photos")
     add("--both", action="store_true", help="learn from the pairs and from whole photos")
     add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
+    add("--beside", type=int, default=0, metavar="N", help="give the vectors of a photo's N best regions beside (0)")
     add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
@@ -105,8 +106,10 @@ def choose_settings(args):
         raise InputError("--self-critical improves a trained captioner: name its run with --start-from")
     if args.self_critical and (args.pairs or args.fine_tune):
         raise InputError("--self-critical learns from whole photos' vectors: leave out --pairs and --fine-tune")
-    if args.fine_tune and (args.pairs or args.frame):
-        raise InputError("--fine-tune learns from whole photos: leave out --pairs and --frame")
+    if args.fine_tune and (args.pairs or args.frame or args.beside):
+        raise InputError("--fine-tune learns from whole photos: leave out --pairs, --frame and --beside")
+    if args.beside < 0 or (args.beside and args.pairs):
+        raise InputError("--beside is a number of regions, for whole photos: leave out --pairs")
     return settings
 
 
@@ -128,15 +131,15 @@ def train(prepared, validation, settings, args):
     if args.pairs:
         pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
     else:
-        pairs = CaptionPairs.of_photos(photos, args.frame)
+        pairs = CaptionPairs.of_photos(photos, args.frame, args.beside)
     validation_photos = prepared.load(validation)
-    validate = Validator(validation_photos, vocabulary, settings, args.frame)
+    validate = Validator(validation_photos, vocabulary, settings, args.frame, args.beside)
     size, tuning = settings["batch_size"], None
     with strategy.scope():
         model = build(pairs, vocabulary, settings, args)
         steps, batches = pairs.steps(size), lambda epoch, start: pairs.batches(size, args.seed, epoch, start)
         if args.self_critical:
-            steps, batches = self_critical_data(model, photos, vocabulary, size, args)
+            steps, batches = self_critical_data(model, pairs, photos, vocabulary, size, args)
         optimizer = make_optimizer(settings, steps)
         if args.fine_tune:
             tuning = fine_tuning(model, pairs, photos, optimizer, settings, args)
@@ -164,6 +167,7 @@ def train(prepared, validation, settings, args):
             "pairs": args.pairs and str(args.pairs),
             "both": args.both,
             "frame": args.frame,
+            "beside": args.beside,
             "start_from": args.start_from and str(args.start_from),
             "self_critical": args.self_critical,
             "fine_tune": args.fine_tune and str(args.fine_tune),
@@ -222,14 +226,14 @@ def make_optimizer(settings, steps):
     return build_optimizer(settings["optimizer"], rate, settings["weight_decay"], clip=settings["clip"])
 
 
-def self_critical_data(model, photos, vocabulary, size, args):
+def self_critical_data(model, pairs, photos, vocabulary, size, args):
     """`(steps per epoch, function (epoch, start_step) -> dataset)` of sampled captions, scored by CIDEr."""
     from keras_imagesent.captioning.self_critical import SelfCritical
     from keras_imagesent.data.tokeniser import tokenise
     from keras_imagesent.evaluation.cider import Cider
 
     cider = Cider([[tokenise(caption) for caption in group] for group in photos.captions])
-    critic = SelfCritical(model, photos, vocabulary, cider.scores, size, args.seed, args.frame)
+    critic = SelfCritical(model, pairs, vocabulary, cider.scores, size, args.seed)
     return critic.steps, critic.batches
 
 
@@ -265,18 +269,15 @@ def keep_vocabulary(vocabulary, out):
 class Validator:
     """After each epoch: perplexity, the same with shuffled photos, BLEU-4 and CIDEr; alarms are printed."""
 
-    def __init__(self, photos, vocabulary, settings, frame=False):
-        import numpy as np
-
+    def __init__(self, photos, vocabulary, settings, frame=False, beside=0):
         from keras_imagesent.data.caption_pairs import CaptionPairs
         from keras_imagesent.data.tokeniser import tokenise
         from keras_imagesent.evaluation.cider import Cider
 
         self.vocabulary, self.settings = vocabulary, settings
-        self.pairs = CaptionPairs.of_photos(photos, frame)
+        self.pairs = CaptionPairs.of_photos(photos, frame, beside)
         self.references = [[tokenise(caption) for caption in group] for group in photos.captions]
         self.cider = Cider(self.references)
-        self.first_pair = np.unique(self.pairs.rows, return_index=True)[1]  # of each photo
         self.tools, self.history = None, []
 
     def set_frames(self, frames):
@@ -294,7 +295,7 @@ class Validator:
             search = Searcher(model, self.settings["beam"], length_penalty=self.settings["length_penalty"])
             self.tools = Perplexity(model), search
         perplexity, search = self.tools
-        frames = self.pairs.features(self.first_pair)
+        frames = self.pairs.photo_features()
         token_ids, _ = search(frames)
         captions = [self.vocabulary.decode(ids[0]).split() for ids in token_ids]
         some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled photos: a thousand sentences will do

@@ -16,6 +16,7 @@ class CaptionPairs:
         rows, regions: (P,) the photo and the region of each pair.
         sentences: list of P lists of word ids.
         frame: whether the whole frame's vector stands beside the region's (2 F numbers).
+        beside: how many of the photo's best regions stand beside it.
         max_words: sentences are cut or padded with 0 to this many ids.
 
     Example:
@@ -24,8 +25,8 @@ class CaptionPairs:
         ...     batch["image_features"], batch["token_ids"]  # (100, F) float32, (100, 20) int32
     """
 
-    def __init__(self, region_features, rows, regions, sentences, frame=False, max_words=MAX_WORDS):
-        self.region_features, self.frame = region_features, frame
+    def __init__(self, region_features, rows, regions, sentences, frame=False, beside=0, max_words=MAX_WORDS):
+        self.region_features, self.frame, self.beside = region_features, frame, beside
         self.rows, self.regions = np.asarray(rows), np.asarray(regions)
         self.token_ids = np.zeros((len(sentences), max_words), np.int32)
         for row, words in zip(self.token_ids, sentences, strict=True):
@@ -33,11 +34,12 @@ class CaptionPairs:
             row[: len(words)] = words
 
     @classmethod
-    def of_photos(cls, photos, frame=False, max_words=MAX_WORDS):
+    def of_photos(cls, photos, frame=False, beside=0, max_words=MAX_WORDS):
         """Every photo with each of its sentences."""
         rows = np.repeat(np.arange(len(photos.token_ids)), [len(group) for group in photos.token_ids])
         sentences = [words for group in photos.token_ids for words in group]
-        return cls(photos.region_features[:, :1], rows, np.zeros_like(rows), sentences, frame, max_words)
+        features = photos.region_features[:, : 1 + beside]
+        return cls(features, rows, np.zeros_like(rows), sentences, frame, beside, max_words)
 
     @classmethod
     def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, max_words=MAX_WORDS):
@@ -55,25 +57,29 @@ class CaptionPairs:
         if not rows:
             raise InputError(f"{path}: none of its pairs is of a training photo here; align this folder's train split")
         if whole_photos:
-            whole = cls.of_photos(photos, frame, max_words)
+            whole = cls.of_photos(photos)
             rows, regions = [*rows, *whole.rows], [*regions, *whole.regions]
             sentences += [words for group in photos.token_ids for words in group]
-        return cls(photos.region_features, rows, regions, sentences, frame, max_words)
+        return cls(photos.region_features, rows, regions, sentences, frame, max_words=max_words)
 
     def __len__(self):
         return len(self.rows)
 
     @property
     def feature_dim(self):
-        return self.region_features.shape[-1] * (2 if self.frame else 1)
+        return self.region_features.shape[-1] * (1 + self.frame + self.beside)
 
     def features(self, pairs):
-        """Image vectors (n, F or 2F) float32 of some pairs."""
+        """Image vectors (n, F) float32 of some pairs, longer with what stands beside."""
         rows = self.rows[pairs]
-        features = self.region_features[rows, self.regions[pairs]]
-        if self.frame:
-            features = np.concatenate([features, self.region_features[rows, 0]], axis=1)
-        return features.astype(np.float32)
+        parts = [self.region_features[rows, self.regions[pairs]]]
+        parts += [self.region_features[rows, 0]] if self.frame else []
+        parts += [self.region_features[rows, number] for number in range(1, 1 + self.beside)]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def photo_features(self):
+        """Image vectors of the photos, in order; every photo has a pair."""
+        return self.features(np.unique(self.rows, return_index=True)[1])
 
     def mean_and_scale(self):
         """What centres the vectors, and brings their mean spread to 1."""

@@ -40,16 +40,22 @@ class CaptionRun:
         self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
         self.beam = self.settings.get("beam", 3)
         self.length_penalty = self.settings.get("length_penalty", 0.7)
-        self.feature_dim = self.model.input["image_features"].shape[-1]
 
     def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
         """`token_ids (N, captions, T)`, `log_probs (N, captions)`; frames stand beside if the model wants them."""
         from keras_imagesent.captioning.caption_photos import Searcher
 
-        if self.feature_dim == 2 * features.shape[1]:
-            features = np.concatenate([features, features if frames is None else frames], axis=1)
+        if self.settings.get("frame") and frames is not None:
+            features = np.concatenate([features, frames], axis=1)
         penalty = self.length_penalty if length_penalty is None else length_penalty
         return Searcher(self.model, beam or self.beam, captions, length_penalty=penalty)(features)
+
+    def vectors(self, photos):
+        """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
+        from keras_imagesent.data.caption_pairs import CaptionPairs
+
+        settings = self.settings
+        return CaptionPairs.of_photos(photos, settings.get("frame", False), settings.get("beside", 0)).photo_features()
 
     def captions(self, features, frames=None, beam=None, length_penalty=None):
         """The best caption of each vector."""
@@ -74,9 +80,10 @@ def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, c
     for name, run in runs.items():
         model = CaptionRun(run)
         label = f"{name}, beam {model.beam}, length penalty {model.length_penalty:g}"
-        rows.append([label, *scorer.score(model.captions(frames)).values()])
+        vectors = model.vectors(photos)
+        rows.append([label, *scorer.score(model.captions(vectors)).values()])
         if average:
-            rows.append(average_row(name, run, scorer, frames, model))
+            rows.append(average_row(name, run, scorer, vectors, model))
     rows.append(
         ["nearest photo's caption", *scorer.score(nearest_captions(frames, frames_of(train), train.captions)).values()]
     )
@@ -88,7 +95,7 @@ def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, c
     return Table("captions", "Captions of whole photos", ["captions by", *MEASURES], rows, note, command, split)
 
 
-def average_row(name, run, scorer, frames, model):
+def average_row(name, run, scorer, vectors, model):
     """The mean and standard deviation of a run's best epochs, each captioning alone."""
     from keras_imagesent.evaluation.alignment_tables import checkpoints
 
@@ -96,7 +103,7 @@ def average_row(name, run, scorer, frames, model):
     paths = checkpoints(run)
     for path in paths:
         model.model.load_weights(path)
-        results.append(scorer.score(model.captions(frames)))
+        results.append(scorer.score(model.captions(vectors)))
     spread = [[result[measure] for result in results] for measure in MEASURES]
     cells = [None if values[0] is None else (float(np.mean(values)), float(np.std(values))) for values in spread]
     return [f"{name}, its {len(paths)} best epochs", *cells]
@@ -108,12 +115,13 @@ def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=
     Example:
         >>> beam_table("runs/captioner", dev, train, "dev").to_markdown()
     """
-    model, scorer, frames = CaptionRun(run), CaptionScorer(photos.captions), frames_of(photos)
+    model, scorer = CaptionRun(run), CaptionScorer(photos.captions)
+    vectors = model.vectors(photos)
     taught = [text for group in train.captions for text in group]
     rows = []
     for beam in beams:
         for penalty in sorted({0.0, model.length_penalty}) if beam > 1 else [model.length_penalty]:
-            captions = model.captions(frames, beam=beam, length_penalty=penalty)
+            captions = model.captions(vectors, beam=beam, length_penalty=penalty)
             scores, new = scorer.score(captions), novelty(captions, taught, model.vocabulary)
             values = [scores[measure] for measure in ("BLEU-1", "BLEU-4", "METEOR", "CIDEr")]
             values += [100 * new["in_training"], new["distinct"], new["words"]]
@@ -158,7 +166,7 @@ def n_best(model, alignment, photos, captions):
     from keras_imagesent.evaluation.retrieval import score_pairs
     from keras_imagesent.serving.photo_model import load_part
 
-    token_ids, log_probs = model.search(frames_of(photos), beam=captions, captions=captions)
+    token_ids, log_probs = model.search(model.vectors(photos), beam=captions, captions=captions)
     lengths = np.minimum((token_ids > 0).sum(axis=2) + 1, token_ids.shape[2])
     ranks = log_probs / lengths**model.length_penalty
     texts = [[model.vocabulary.decode(ids) for ids in group] for group in token_ids]
@@ -197,6 +205,8 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
     for name, run in (("region model", region_run), ("whole-frame model fed regions", frame_run)):
         if run:
             model = CaptionRun(run)
+            if model.settings.get("beside"):
+                continue  # it wants whole photos
             rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
     if alignment and snippets:
         from keras_imagesent.alignment.alignment_model import load_alignment
