@@ -24,7 +24,8 @@ PARTS = {
 
 def add_arguments(parser):
     parser.add_argument("out", type=Path, help="folder to write to; for a SavedModel its name is the model's name")
-    parser.add_argument("--format", choices=["saved-model", "onnx", "litert"], default="saved-model")
+    formats = ["saved-model", "onnx", "litert"]
+    parser.add_argument("--format", choices=formats, default=formats[0], help="what to write (default: %(default)s)")
     for name, what in PARTS.items():
         parser.add_argument(f"--{name}", metavar="PATH", help=f"{what}; default: the shipped one")
     parser.add_argument("--beam", type=int, help="sentences kept in the search (default: the captioner's own)")

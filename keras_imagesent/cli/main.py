@@ -5,12 +5,11 @@ import difflib
 import importlib
 import os
 import sys
-from importlib.util import find_spec
 
 from keras_imagesent import __version__
 from keras_imagesent.errors import InputError
 
-# In the order of a person's work. A verb is cli/<verb_with_underscores>.py: `add_arguments`, `run`, its help as docstring.
+# In the order of a person's work. A verb is cli/<verb_with_underscores>.py: `add_arguments`, `run`, help as docstring.
 VERBS = {
     "caption": "write captions for photos",
     "describe": "write a caption for every region of a photo",
@@ -26,7 +25,6 @@ VERBS = {
     "search": "find regions and photos by words",
     "report": "write the pages people look at",
 }
-VERBS = {verb: line for verb, line in VERBS.items() if find_spec(f"keras_imagesent.cli.{verb.replace('-', '_')}")}
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from keras_imagesent import __version__
+from keras_imagesent import __version__, cli
 from keras_imagesent.cli.main import VERBS, main, verb_parser
 
 
@@ -30,6 +31,11 @@ def test_help_answers_in_under_a_second():
         assert run("--help").returncode == 0
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 1
+
+
+def test_every_file_with_a_run_is_a_verb():
+    files = {path.stem for path in Path(cli.__file__).parent.glob("*.py") if "\ndef run(args)" in path.read_text()}
+    assert files == {verb.replace("-", "_") for verb in VERBS}
 
 
 def test_version(capsys):
