@@ -24,14 +24,21 @@ ALIGNMENT = {
         "patience": 5,
     },
 }
-# What scores highest on validation data.
+# What scores highest on 500 training photos set aside: the mean of the best cosines, trained as a choice among the batch.
+# Tried there, after one epoch (sum of the six recalls): sum of hinges 119, softmax over dot products 117, over summed
+# cosines 137, over mean cosines 199.
 ALIGNMENT["best"] = {
     **ALIGNMENT["paper"],
+    "dim": 512,
+    "score": "mean_max_sim",
+    "negatives": "softmax",
+    "similarity": "cosine",
+    "temperature": 0.05,
     "dropout": 0.3,
     "optimizer": "adam",
-    "learning_rate": 7e-4,
+    "learning_rate": 1e-3,
     "schedule": "cosine",
-    "epochs": 15,
+    "epochs": 12,
 }
 
 CAPTIONER = {
