@@ -181,10 +181,14 @@ def check_dataset(dataset, max_broken=0.01, progress=None):
     >>> checked.problems
     [Problem(item='cut.jpg', reason='truncated: the file ends too early')]
     """
-    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of Python's lock
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `look_at` has its own limit
-        looks = pool.map(look_at, [photo.path for photo in dataset.photos])
-        looks = list(progress(looks, total=len(dataset.photos)) if progress else looks)
+    pool = ThreadPoolExecutor(os.cpu_count())  # Pillow decodes without holding Python's lock
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `look_at` has its own limit
+            looks = pool.map(look_at, [photo.path for photo in dataset.photos])
+            looks = list(progress(looks, total=len(dataset.photos)) if progress else looks)
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for thousands of photos
     digests, reasons = zip(*looks, strict=True)
 
     if all(reason == MISSING for reason in reasons):
