@@ -9,6 +9,8 @@ import csv
 import json
 import os
 import random
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -49,10 +51,25 @@ def make_scenes(folder, number, seed=0, splits=None, progress=None):
     folder, shares = Path(folder), splits or SHARES
     if number < len(shares):
         raise InputError(f"{number} scenes are too few: each of the splits {', '.join(shares)} needs one")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already: name a new folder")
+    if seed < 0:
+        raise InputError(f"the seed must be 0 or more. Received: {seed}")
+    for place in (folder, *folder.parents):
+        if place.is_file() or (place == folder and place.exists() and any(place.iterdir())):
+            raise InputError(f"{place} is there already: name a new folder")
     scenes = invent_scenes(number, seed, shares)
-    (folder / "images").mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        _write(unfinished, scenes, seed, progress)
+        unfinished.chmod(0o755)
+        os.replace(unfinished, folder)  # all of it, or nothing
+    except BaseException:
+        shutil.rmtree(unfinished)
+        raise
+
+
+def _write(folder, scenes, seed, progress):
+    (folder / "images").mkdir()
     for position, scene in enumerate(progress(scenes) if progress else scenes):
         photo = draw_scene(scene, np.random.default_rng([seed, position]))
         photo.save(folder / "images" / scene["filename"], quality=92)
@@ -66,8 +83,8 @@ def make_scenes(folder, number, seed=0, splits=None, progress=None):
         ["filename", "x0", "y0", "x1", "y1", "score"],
         [(scene["filename"], *thing["box"], 1) for scene in scenes for thing in scene["objects"]],
     )
-    _write_json(folder / "scenes.json", {"seed": seed, "scenes": scenes})
-    _write_json(folder / "dataset.json", _karpathy(scenes))  # last: the data set is there when all of it is
+    (folder / "scenes.json").write_text(json.dumps({"seed": seed, "scenes": scenes}))
+    (folder / "dataset.json").write_text(json.dumps(_karpathy(scenes)))
 
 
 def invent_scenes(number, seed=0, shares=None):
@@ -195,14 +212,6 @@ def _karpathy(scenes):
     return {"dataset": "scenes", "images": images}
 
 
-def _write_json(path, content):
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(content))
-    os.replace(temporary, path)
-
-
 def _write_table(path, header, rows):
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", newline="") as file:
+    with path.open("w", newline="") as file:
         csv.writer(file).writerows([header, *rows])
-    os.replace(temporary, path)

@@ -164,8 +164,9 @@ def test_prepare_with_a_data_set_that_is_wrong(folder, capfd, spoil, says):
         (["scenes", "new", "--number", "1"], "1 scenes are too few"),
         (["scenes", "new", "--number", "-5"], "-5 scenes are too few"),
         (["scenes", "new", "--number", "many"], "--number: invalid int value: 'many'"),
+        (["scenes", "new", "--number", "5", "--seed", "-1"], "the seed must be 0 or more. Received: -1"),
         (["scenes", "new", "--numbre", "5"], "unrecognized arguments: --numbre 5"),
-        (["scenes", "good.json/new"], "Not a directory: good.json/new"),
+        (["scenes", "good.json/new"], "good.json is there already: name a new folder"),
     ],
 )
 def test_scenes_typed_wrong(folder, capfd, words, says):

@@ -198,6 +198,16 @@ def test_too_few_scenes(tmp_path):
     assert not (tmp_path / "scenes").exists()
 
 
+def test_stopped_half_way_nothing_is_left(tmp_path):
+    def progress(scenes):
+        yield scenes[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_scenes(tmp_path / "scenes", 5, progress=progress)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_split_gets_its_share():
     splits = Counter(scene["split"] for scene in invent_scenes(50, shares={"train": 6, "val": 2, "test": 2}))
     assert splits == {"train": 30, "val": 10, "test": 10}
