@@ -80,11 +80,18 @@ def run(args):
 
 
 def print_summary(out):
-    from keras_imagesent.data.shards import read_settings
+    from keras_imagesent.data.shards import read_settings, shard_name
 
     splits = read_settings(out)["splits"]
     print(f"{out}: " + ", ".join(f"{split} {content['photos']} photos" for split, content in splits.items()))
-    print(f"What was set aside: {out / 'problems.json'}", file=sys.stderr)
+    names = [
+        shard_name(split, n, content["shards"]) for split, content in splits.items() for n in range(content["shards"])
+    ]
+    missing = sum(not (out / name).is_file() for name in names)
+    if missing:
+        print(f"This share is done. {missing} of {len(names)} shards belong to the other shares.", file=sys.stderr)
+    else:
+        print(f"What was set aside: {out / 'problems.json'}", file=sys.stderr)
 
 
 def whole_number(text):

@@ -9,7 +9,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-MAX_PIXELS = 120_000_000  # more than any phone takes today; what would decode to more is refused unread
+from keras_imagesent.data.photo_check import MAX_PIXELS
+
 OK = "ok"
 TOO_LARGE = "too many pixels"
 BROKEN = "not a whole JPEG, PNG, GIF or BMP photo"

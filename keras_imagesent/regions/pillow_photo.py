@@ -7,9 +7,9 @@ import struct
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from keras_imagesent.data.photo_check import FORMATS, MAX_PIXELS
 from keras_imagesent.errors import InputError
 
-MAX_PIXELS = 120_000_000  # the same as regions.photo's
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -40,7 +40,7 @@ def read_photo(photo):
     name = photo if isinstance(photo, (str, os.PathLike)) else "the photo"
     try:
         source = photo if isinstance(photo, (str, os.PathLike)) else io.BytesIO(photo)
-        with Image.open(source, formats=("JPEG", "PNG", "GIF", "BMP")) as image:
+        with Image.open(source, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise InputError(f"{name}: too many pixels ({image.width} x {image.height}). Make it smaller.")
             image.load()
