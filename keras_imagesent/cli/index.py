@@ -80,7 +80,8 @@ def open_index(args):
         if (source / name).exists():
             shutil.copyfile(source / name, model_folder / name)
     dim = part.model.get_layer("region_encoder").output_shape[-1]
-    return Collection(args.index, dim=dim, dtype=args.dtype, qdrant=args.qdrant), part
+    score = part.model.get_layer("scores").score
+    return Collection(args.index, dim=dim, dtype=args.dtype, score=score, qdrant=args.qdrant), part
 
 
 def shipped_alignment():

@@ -1,6 +1,7 @@
 """Find photos and regions by words, or sentences by a photo, in an index that `imagesent index` made.
 
-Scores are exact: the sum over the words of the best region's dot product (Eq. 8).
+Scores are exact: the sum over the words of the best region's dot product (Eq. 8), or their mean if the model was
+trained so.
 
   imagesent search "red bus"                        (photos, in the folder ./index)
   imagesent search "red bus" --regions --page found.html

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.search.qdrant_store import QdrantStore, connect
-from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores
+from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores, reversed_mean_scores
 
 
 @dataclass
@@ -51,6 +51,7 @@ class Collection:
         folder: holds `collection.json` and, without Qdrant, the vectors.
         dim: length of the vectors; needed to make a collection.
         dtype: "float32" or "float16".
+        score: the model's, "max_sim" (Eq. 8) or "mean_max_sim" (Eq. 8 divided by the number of words).
         qdrant: address of a Qdrant server; kept in `collection.json` for later.
 
     Example:
@@ -60,7 +61,7 @@ class Collection:
     >>> collection.search_photos(words, top=5)[0].filename
     """
 
-    def __init__(self, folder, dim=None, dtype="float32", qdrant=None):
+    def __init__(self, folder, dim=None, dtype="float32", score="max_sim", qdrant=None):
         self.folder = Path(folder)
         file = self.folder / "collection.json"
         if file.exists():
@@ -68,7 +69,8 @@ class Collection:
         elif dim is None:
             raise InputError(f"{folder} is not an index: make one with `imagesent index {folder} PHOTOS`")
         else:
-            settings = {"dim": int(dim), "dtype": dtype, "qdrant": qdrant, "name": self.folder.resolve().name}
+            name = self.folder.resolve().name
+            settings = {"dim": int(dim), "dtype": dtype, "score": score, "qdrant": qdrant, "name": name}
         self.settings = settings
         if settings["qdrant"]:
             client = connect(settings["qdrant"])
@@ -85,6 +87,10 @@ class Collection:
             temporary.write_text(json.dumps(settings))
             os.replace(temporary, file)
 
+    @property
+    def _mean(self):
+        return self.settings["score"] == "mean_max_sim"
+
     def search_photos(self, words, top=10):
         """The photos with the highest score for a snippet's word vectors (T, D)."""
         hits = []
@@ -92,12 +98,14 @@ class Collection:
             similarity = np.asarray(words, np.float32) @ group.vectors.T  # (T, R)
             regions, best = similarity.argmax(axis=1), similarity.max(axis=1)
             boxes = group.boxes[regions].tolist()
-            hits.append(PhotoHit(group.name, group.detail, float(best.sum()), regions.tolist(), boxes, best.tolist()))
+            score = float(best.mean() if self._mean else best.sum())
+            hits.append(PhotoHit(group.name, group.detail, score, regions.tolist(), boxes, best.tolist()))
         return _best(hits, top)
 
     def search_regions(self, words, top=10):
         """The regions with the highest sum over a snippet's words (T, D): Eq. 8 with a single region."""
-        snippet = np.asarray(words, np.float32).sum(axis=0)
+        words = np.asarray(words, np.float32)
+        snippet = words.mean(axis=0) if self._mean else words.sum(axis=0)
         # The best `top` regions lie in the `top` photos with the best single regions.
         hits = [
             RegionHit(group.name, group.detail, float(score), region, box)
@@ -109,8 +117,9 @@ class Collection:
     def search_sentences(self, regions, top=10):
         """The sentences with the highest score for a photo's region vectors (R, D)."""
         hits = []
-        for group in self.sentences.candidates(regions, top, reversed_max_sim_scores):
-            score = (group.vectors @ np.asarray(regions, np.float32).T).max(axis=1).sum()
+        scores = reversed_mean_scores if self._mean else reversed_max_sim_scores
+        for group in self.sentences.candidates(regions, top, scores):
+            (score,) = scores(group.vectors @ np.asarray(regions, np.float32).T, [0])
             hits.append(SentenceHit(group.name.partition("\t")[2], group.detail, float(score)))
         return _best(hits, top)
 

@@ -34,6 +34,11 @@ def reversed_max_sim_scores(similarity, starts):
     return np.add.reduceat(similarity.max(axis=1), starts)
 
 
+def reversed_mean_scores(similarity, starts):
+    """`reversed_max_sim_scores` divided by the group's size, for models trained so. (m, Q), (N,) -> (N,)."""
+    return reversed_max_sim_scores(similarity, starts) / np.diff([*starts, len(similarity)])
+
+
 class VectorStore:
     """Groups of vectors in a folder; adding writes a new segment, removing a mark.
 

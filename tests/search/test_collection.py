@@ -77,6 +77,21 @@ def test_sentences_of_a_photo_come_by_their_exact_score(collection):
     np.testing.assert_allclose([hit.score for hit in hits], [score for score, _ in want], rtol=1e-5)
 
 
+def test_a_model_of_means_is_searched_by_means(tmp_path):
+    sums, means = (Collection(tmp_path / score, dim=DIM, score=score) for score in ("max_sim", "mean_max_sim"))
+    sentences = photos(30, seed=1)
+    for collection in (sums, means):
+        fill(collection, photos(30))
+        collection.add_sentences([f"sentence {i}" for i in range(30)], sentences)
+    words = np.random.default_rng(4).normal(size=(3, DIM))
+    for search in ("search_photos", "search_regions"):
+        hits, mean_hits = (getattr(collection, search)(words, 4) for collection in (sums, means))
+        assert [h.filename for h in mean_hits] == [h.filename for h in hits]
+        np.testing.assert_allclose([3 * h.score for h in mean_hits], [h.score for h in hits], rtol=1e-5)
+    want = sorted((naive(s, words) / len(s) for s in sentences), reverse=True)[:5]
+    np.testing.assert_allclose([h.score for h in means.search_sentences(words, 5)], want, rtol=1e-5)
+
+
 def test_adding_and_removing_without_a_rebuild(collection):
     groups = photos(30)
     names = fill(collection, groups[:20])

@@ -17,7 +17,7 @@ function photoCard(summary, photo) {
   const sentences = photo.sentences.map((sentence, number) => {
     const line = element("div");
     const node = element("div", { class: "choice" }, line,
-      sentence.score === null ? "" : element("span", { class: "soft number", title: "score of photo and sentence (Eq. 8)" }, sentence.score.toFixed(2)));
+      sentence.score === null ? "" : element("span", { class: "soft number", title: "score of photo and sentence" }, sentence.score.toFixed(2)));
     const choose = () => { showing = number; draw(); };
     line.addEventListener("click", choose);
     line.addEventListener("focusin", () => { if (showing !== number) choose(); });
