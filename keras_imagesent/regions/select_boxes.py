@@ -28,14 +28,15 @@ class SelectBoxes(layers.Layer):
     def call(self, inputs):
         boxes, scores = inputs
         alive, best = ops.top_k(scores, min(CANDIDATES, scores.shape[1]))  # (B,K)
-        # a product, not a gather: Keras's take_along_axis needs an operation that LiteRT does not have
         boxes = ops.matmul(ops.one_hot(best, scores.shape[1], dtype=boxes.dtype), boxes)  # (B,K,4)
         area = _area(boxes)
         chosen_boxes, chosen_scores = [], []
         for _ in range(self.number):
-            pick = ops.one_hot(ops.argmax(alive, axis=-1), alive.shape[-1], dtype=boxes.dtype)  # (B,K)
+            # top_k, since Keras's argmax looks at the sign of zeros by operations that ONNX and LiteRT do not have
+            score, first = ops.top_k(alive, 1)  # (B,1)
+            score = score[:, 0]
+            pick = ops.one_hot(first[:, 0], alive.shape[-1], dtype=boxes.dtype)  # (B,K)
             box = ops.sum(pick[..., None] * boxes, axis=1, keepdims=True)  # (B,1,4)
-            score = ops.max(alive, axis=-1)  # (B,)
             chosen_boxes.append(ops.where(score[:, None, None] > 0, box, 0.0))
             chosen_scores.append(score[:, None])
             shared = ops.concatenate(
