@@ -23,6 +23,13 @@ class Alignment(keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return tf.reduce_mean(y_pred["losses"]) / tf.distribute.get_strategy().num_replicas_in_sync
 
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Builds the optimizer: all that is left to build. Keras would average the replicas' first batch to trace the
+        model, which fails for masks and for parts of unequal size."""
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+
 
 def build_alignment(
     feature_dim,

@@ -8,4 +8,4 @@ def gather_rows(x):
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
         return x
-    return replica.all_gather(x, axis=0)
+    return tf.ensure_shape(replica.all_gather(x, axis=0), [None, *x.shape[1:]])  # the gathering forgets the shape
