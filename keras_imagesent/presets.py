@@ -14,6 +14,7 @@ ALIGNMENT = {
         "similarity": "dot",
         "temperature": 0.1,
         "dropout": 0.5,
+        "hide_frame": 0.0,
         "train_words": True,
         "optimizer": "sgd",
         "learning_rate": 0.1,

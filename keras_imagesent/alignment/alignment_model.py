@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_imagesent.alignment.hide_frame import HideFrame
 from keras_imagesent.alignment.max_sim import MaxSim
 from keras_imagesent.alignment.ranking_loss import RankingLoss
 from keras_imagesent.alignment.region_encoder import build_region_encoder
@@ -44,6 +45,7 @@ def build_alignment(
     similarity="dot",
     temperature=0.1,
     dropout=0.5,
+    hide_frame=0.0,
     word_vectors=None,
     train_words=True,
     max_words=20,
@@ -67,6 +69,7 @@ def build_alignment(
         margin: the loss's margin.
         similarity: "dot" (the paper) or "cosine" with `temperature`.
         dropout: share of elements dropped, everywhere but in the recurrence.
+        hide_frame: share of the photos whose whole frame is hidden in training, so that words learn the other regions.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -93,6 +96,8 @@ def build_alignment(
     }
     features = inputs["region_features"] if regions == "all" else inputs["region_features"][:, :1]
     region_vectors = region_encoder({"region_features": features})
+    if hide_frame:
+        region_vectors = HideFrame(hide_frame, name="hide_frame")(region_vectors, inputs["region_mask"])
     word_vectors = sentence_encoder({"token_ids": inputs["token_ids"]})
     scores = MaxSim(score, whole_frame=regions == "whole-frame", name="scores")(
         region_vectors, word_vectors, inputs["region_mask"], inputs["token_ids"]

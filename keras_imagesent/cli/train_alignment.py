@@ -17,7 +17,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "train_words",
+    "hide_frame", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -39,6 +39,7 @@ HELP = {
     "similarity": "dot product, or cosine divided by the temperature",
     "temperature": "of the cosine",
     "dropout": "share dropped everywhere but in the recurrence",
+    "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
