@@ -32,7 +32,7 @@ class SelfCritical:
 
     def __init__(self, captioner, pairs, vocabulary, score, batch_size=100, seed=0):
         self.vocabulary, self.score, self.seed = vocabulary, score, seed
-        self.features, self.length = pairs.photo_features(), pairs.token_ids.shape[1]
+        self.features, self.length = pairs.features(pairs.items()[0]), pairs.token_ids.shape[1]
         self.photos = max(1, batch_size // SAMPLES)
         decoder = Decoder(captioner)
 

@@ -33,6 +33,7 @@ def add_arguments(parser):
     add("--photos", type=Path, metavar="FOLDER", help="the photos, to look under the human boxes")
     add("--backbone", type=Path, metavar="FILE", help="the .keras that made the vectors (the shipped one)")
     add("--pairs", type=Path, metavar="FILE", help="training snippets of `imagesent align --pairs`: a region baseline")
+    add("--scenes", type=Path, metavar="FOLDER", help="folder of `imagesent scenes`: how many captions are true")
     add("--beams", type=int, nargs="+", default=[1, 3, 7], help="beams to compare (1 3 7)")
     add("--average", action="store_true", help="also the mean of each run's best epochs, as the paper reports")
     add("--folds", type=int, default=1, help="5 is COCO's 1K protocol of retrieval (1)")
@@ -115,12 +116,14 @@ def alignment_tables(show, args, runs, prepared, photos, command):
 
 
 def caption_tables(show, args, runs, alignments, prepared, photos, chooser, command):
-    from keras_imagesent.evaluation.caption_tables import beam_table, caption_table, rerank_table
+    from keras_imagesent.evaluation.caption_tables import beam_table, caption_table, rerank_table, truth_table
 
     train = prepared.load("train")
     show(caption_table(runs, photos, train, args.split, args.paper, args.average, command))
     for name, run in runs.items():
         show(beam_table(run, photos, train, args.split, args.beams, name, command))
+    if args.scenes:
+        show(truth_table(runs, photos, args.scenes, args.split, command))
     if alignments and chooser:
         (name, run), alignment = next(iter(runs.items())), next(iter(alignments.values()))
         show(rerank_table(run, alignment, photos, chooser, args.split, name, command=command))

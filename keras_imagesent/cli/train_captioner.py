@@ -49,9 +49,10 @@ def add_arguments(parser):
     add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
     add("--preset", choices=sorted(CAPTIONER), default="best", help="settings to start from (best)")
     add("--pairs", type=Path, metavar="FILE", help="learn from these (region, snippet) pairs instead of whole photos")
+    add("--validation-pairs", type=Path, metavar="FILE", help="pairs of the validation split (else some are held out)")
     add("--both", action="store_true", help="learn from the pairs and from whole photos")
     add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
-    add("--beside", type=int, default=0, metavar="N", help="give the vectors of a photo's N best regions beside (0)")
+    add("--beside", type=int, metavar="N", help="give the vectors of a photo's N best regions beside the frame's")
     add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
@@ -100,16 +101,16 @@ def choose_settings(args):
             raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
     if not 0 <= settings["dropout"] < 1:
         raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
-    if args.both and not args.pairs:
-        raise InputError("--both needs the pairs of `imagesent align`: --pairs pairs.jsonl")
+    if (args.both or args.validation_pairs) and not args.pairs:
+        raise InputError("--both and --validation-pairs go with the pairs of `imagesent align`: --pairs pairs.jsonl")
     if args.self_critical and not args.start_from:
         raise InputError("--self-critical improves a trained captioner: name its run with --start-from")
     if args.self_critical and (args.pairs or args.fine_tune):
         raise InputError("--self-critical learns from whole photos' vectors: leave out --pairs and --fine-tune")
     if args.fine_tune and (args.pairs or args.frame or args.beside):
         raise InputError("--fine-tune learns from whole photos: leave out --pairs, --frame and --beside")
-    if args.beside < 0 or (args.beside and args.pairs):
-        raise InputError("--beside is a number of regions, for whole photos: leave out --pairs")
+    if args.beside is not None and (args.beside < 1 or args.pairs):
+        raise InputError("--beside is a number of regions from 1 up, for whole photos: leave out --pairs")
     return settings
 
 
@@ -122,18 +123,14 @@ def model_settings(run):
 
 def train(prepared, validation, settings, args):
     """Builds the captioner and its data, and trains into the run folder; the log's rows."""
-    from keras_imagesent.data.caption_pairs import CaptionPairs
     from keras_imagesent.training.devices import choose_strategy
     from keras_imagesent.training.fit import fit_run
 
     strategy, vocabulary = choose_strategy(args.devices), prepared.vocabulary
     photos = prepared.load("train")
-    if args.pairs:
-        pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
-    else:
-        pairs = CaptionPairs.of_photos(photos, args.frame, args.beside)
     validation_photos = prepared.load(validation)
-    validate = Validator(validation_photos, vocabulary, settings, args.frame, args.beside)
+    pairs, validation_pairs = choose_pairs(photos, validation_photos, vocabulary, args)
+    validate = Validator(validation_pairs, vocabulary, settings)
     size, tuning = settings["batch_size"], None
     with strategy.scope():
         model = build(pairs, vocabulary, settings, args)
@@ -165,6 +162,7 @@ def train(prepared, validation, settings, args):
             "data": prepared.settings.get("data"),
             "validation": validation,
             "pairs": args.pairs and str(args.pairs),
+            "validation_pairs": args.validation_pairs and str(args.validation_pairs),
             "both": args.both,
             "frame": args.frame,
             "beside": args.beside,
@@ -178,6 +176,19 @@ def train(prepared, validation, settings, args):
     if tuning:
         tuning.split(args.out)
     return rows
+
+
+def choose_pairs(photos, validation_photos, vocabulary, args):
+    """What is learned, and what the best epoch is chosen on: whole photos, or regions where only those are learned."""
+    from keras_imagesent.data.caption_pairs import CaptionPairs
+
+    if not args.pairs:
+        return (CaptionPairs.of_photos(some, args.frame, args.beside or 0) for some in (photos, validation_photos))
+    pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
+    if args.validation_pairs:
+        file = args.validation_pairs
+        return pairs, CaptionPairs.of_regions(file, validation_photos, vocabulary, args.frame)
+    return (pairs, CaptionPairs.of_photos(validation_photos, args.frame)) if args.both else pairs.hold_out(0.05)
 
 
 def build(pairs, vocabulary, settings, args):
@@ -269,14 +280,15 @@ def keep_vocabulary(vocabulary, out):
 class Validator:
     """After each epoch: perplexity, the same with shuffled photos, BLEU-4 and CIDEr; alarms are printed."""
 
-    def __init__(self, photos, vocabulary, settings, frame=False, beside=0):
-        from keras_imagesent.data.caption_pairs import CaptionPairs
+    def __init__(self, pairs, vocabulary, settings):
         from keras_imagesent.data.tokeniser import tokenise
         from keras_imagesent.evaluation.cider import Cider
 
-        self.vocabulary, self.settings = vocabulary, settings
-        self.pairs = CaptionPairs.of_photos(photos, frame, beside)
-        self.references = [[tokenise(caption) for caption in group] for group in photos.captions]
+        self.pairs, self.vocabulary, self.settings = pairs, vocabulary, settings
+        self.first, self.item = pairs.items()
+        self.references = [[] for _ in self.first]
+        for text, item in zip(pairs.texts, self.item, strict=True):
+            self.references[item].append(tokenise(text))
         self.cider = Cider(self.references)
         self.tools, self.history = None, []
 
@@ -295,11 +307,11 @@ class Validator:
             search = Searcher(model, self.settings["beam"], length_penalty=self.settings["length_penalty"])
             self.tools = Perplexity(model), search
         perplexity, search = self.tools
-        frames = self.pairs.photo_features()
-        token_ids, _ = search(frames)
+        features = self.pairs.features(self.first)
+        token_ids, _ = search(features)
         captions = [self.vocabulary.decode(ids[0]).split() for ids in token_ids]
-        some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled photos: a thousand sentences will do
-        shuffled = np.roll(frames, 1, axis=0)[self.pairs.rows[some]]
+        some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled: a thousand sentences will do
+        shuffled = np.random.default_rng(0).permutation(features)[self.item[some]]
         row = {
             "perplexity": perplexity(self.pairs.features(slice(None)), self.pairs.token_ids),
             "perplexity_shuffled": perplexity(shuffled, self.pairs.token_ids[some]),

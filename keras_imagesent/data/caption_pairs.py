@@ -1,5 +1,6 @@
 """What a captioner learns from: (image vector, sentence) pairs of whole photos, of regions, or of both."""
 
+import copy
 import json
 
 import numpy as np
@@ -14,7 +15,7 @@ class CaptionPairs:
     Args:
         region_features: (N, R, F); region 0 is the whole frame.
         rows, regions: (P,) the photo and the region of each pair.
-        sentences: list of P lists of word ids.
+        sentences: list of P lists of word ids, and `texts` the same as people wrote them.
         frame: whether the whole frame's vector stands beside the region's (2 F numbers).
         beside: how many of the photo's best regions stand beside it.
         max_words: sentences are cut or padded with 0 to this many ids.
@@ -25,8 +26,8 @@ class CaptionPairs:
         ...     batch["image_features"], batch["token_ids"]  # (100, F) float32, (100, 20) int32
     """
 
-    def __init__(self, region_features, rows, regions, sentences, frame=False, beside=0, max_words=MAX_WORDS):
-        self.region_features, self.frame, self.beside = region_features, frame, beside
+    def __init__(self, region_features, rows, regions, sentences, texts, frame=False, beside=0, max_words=MAX_WORDS):
+        self.region_features, self.frame, self.beside, self.texts = region_features, frame, beside, texts
         self.rows, self.regions = np.asarray(rows), np.asarray(regions)
         self.token_ids = np.zeros((len(sentences), max_words), np.int32)
         for row, words in zip(self.token_ids, sentences, strict=True):
@@ -38,14 +39,15 @@ class CaptionPairs:
         """Every photo with each of its sentences."""
         rows = np.repeat(np.arange(len(photos.token_ids)), [len(group) for group in photos.token_ids])
         sentences = [words for group in photos.token_ids for words in group]
+        texts = [text for group in photos.captions for text in group]
         features = photos.region_features[:, : 1 + beside]
-        return cls(features, rows, np.zeros_like(rows), sentences, frame, beside, max_words)
+        return cls(features, rows, np.zeros_like(rows), sentences, texts, frame, beside, max_words)
 
     @classmethod
     def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, max_words=MAX_WORDS):
         """The (region, snippet) pairs that `imagesent align` wrote; with `whole_photos`, the whole sentences too."""
         row_of = {filename: row for row, filename in enumerate(photos.filenames)}
-        rows, regions, sentences = [], [], []
+        rows, regions, sentences, texts = [], [], [], []
         for filename, region, snippet in read_pairs(path):
             words = vocabulary.encode(snippet)
             if filename in row_of and words:
@@ -54,13 +56,15 @@ class CaptionPairs:
                 rows.append(row_of[filename])
                 regions.append(region)
                 sentences.append(words)
+                texts.append(snippet)
         if not rows:
-            raise InputError(f"{path}: none of its pairs is of a training photo here; align this folder's train split")
+            raise InputError(f"{path}: none of its pairs is of a photo of this split: align the same folder and split")
         if whole_photos:
             whole = cls.of_photos(photos)
             rows, regions = [*rows, *whole.rows], [*regions, *whole.regions]
             sentences += [words for group in photos.token_ids for words in group]
-        return cls(photos.region_features, rows, regions, sentences, frame, max_words=max_words)
+            texts += whole.texts
+        return cls(photos.region_features, rows, regions, sentences, texts, frame, max_words=max_words)
 
     def __len__(self):
         return len(self.rows)
@@ -77,9 +81,25 @@ class CaptionPairs:
         parts += [self.region_features[rows, number] for number in range(1, 1 + self.beside)]
         return np.concatenate(parts, axis=1).astype(np.float32)
 
-    def photo_features(self):
-        """Image vectors of the photos, in order; every photo has a pair."""
-        return self.features(np.unique(self.rows, return_index=True)[1])
+    def items(self):
+        """What is described: a pair of each distinct photo or region (M,), and the item of every pair (P,)."""
+        keys = self.rows.astype(np.int64) * self.region_features.shape[1] + self.regions
+        _, first, item = np.unique(keys, return_index=True, return_inverse=True)
+        return first, item
+
+    def hold_out(self, share, seed=0):
+        """Two parts without a photo in common; the second has about `share` of the photos."""
+        photos = np.unique(self.rows)
+        held = np.random.default_rng(seed).permutation(photos)[: max(1, round(share * len(photos)))]
+        mask = np.isin(self.rows, held)
+        return self.part(np.flatnonzero(~mask)), self.part(np.flatnonzero(mask))
+
+    def part(self, pairs):
+        """Some of the pairs, the vectors shared."""
+        part = copy.copy(self)
+        part.rows, part.regions, part.token_ids = self.rows[pairs], self.regions[pairs], self.token_ids[pairs]
+        part.texts = [self.texts[pair] for pair in pairs]
+        return part
 
     def mean_and_scale(self):
         """What centres the vectors, and brings their mean spread to 1."""

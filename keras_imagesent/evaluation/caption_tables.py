@@ -54,8 +54,8 @@ class CaptionRun:
         """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
         from keras_imagesent.data.caption_pairs import CaptionPairs
 
-        settings = self.settings
-        return CaptionPairs.of_photos(photos, settings.get("frame", False), settings.get("beside", 0)).photo_features()
+        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False), self.settings.get("beside") or 0)
+        return pairs.features(pairs.items()[0])
 
     def captions(self, features, frames=None, beam=None, length_penalty=None):
         """The best caption of each vector."""
@@ -134,6 +134,24 @@ def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=
     columns = ["captions by", "BLEU-1", "BLEU-4", "METEOR", "CIDEr", "in training, %", "distinct", "words"]
     note = f"`in training`: captions found among the training sentences. {scorer.note}"
     return Table("beams", "Beam size and novelty", columns, rows, note, command, split)
+
+
+def truth_table(runs, photos, scenes, split, command=""):
+    """Generated scenes: how many captions are true of their scene, of each run of `{name: run folder}`.
+
+    Example:
+        >>> truth_table({"best": "demo/captioner"}, prepared.load("val"), "demo/scenes", "val").to_markdown()
+    """
+    from keras_imagesent.data.scenes import caption_is_true, read_scenes
+
+    known, rows = read_scenes(scenes), []
+    for name, run in runs.items():
+        model = CaptionRun(run)
+        captions = model.captions(model.vectors(photos))
+        true = [caption_is_true(text, known[file]) for text, file in zip(captions, photos.filenames, strict=True)]
+        rows.append([f"{name}, beam {model.beam}", 100 * float(np.mean(true)), len(set(captions))])
+    note = f"{len(photos.filenames)} scenes; every object, colour, size and ground that a caption names must be there."
+    return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 
 def rerank_table(run, alignment, photos, chooser, split, name="best", captions=5, command=""):

@@ -28,7 +28,8 @@ def test_both_parts_learn_each_at_its_rate_and_come_apart_again(tmp_path):
     for name in names:
         Image.fromarray(rng.integers(0, 255, (32, 32, 3), np.uint8)).save(tmp_path / name)
     backbone, captioner = small_backbone(), build_captioner(6, 5, units=8, word_dim=4, max_words=3)
-    pairs = CaptionPairs(np.zeros((4, 1, 6)), range(4), [0] * 4, [[1, 2], [3], [4, 5], [2]], max_words=3)
+    sentences = [[1, 2], [3], [4, 5], [2]]
+    pairs = CaptionPairs(np.zeros((4, 1, 6)), range(4), [0] * 4, sentences, ["said"] * 4, max_words=3)
     tuning = FineTuning(captioner, backbone, pairs, names, tmp_path, batch_size=2, seed=0)
     pixels = tuning.read(names)
     tokens = tf.constant(pairs.token_ids)

@@ -60,7 +60,7 @@ def test_regions_with_the_whole_frame_beside_say_what_the_region_shows(folder, c
 
     prepared = Prepared.open(folder / "prepared")
     photos = prepared.load("val")
-    model = keras.saving.load_model(folder / "regions" / "best" / "epoch-008.keras")
+    model = keras.saving.load_model(folder / "regions" / "model.keras")
     features = np.concatenate([photos.region_features[:, 1], photos.region_features[:, 0]], axis=1)
     token_ids, _ = Searcher(model)(features)
     said = [prepared.vocabulary.decode(ids[0]) for ids in token_ids]
@@ -112,7 +112,7 @@ def test_settings_of_a_folder_are_kept(folder, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--both"], "--both needs the pairs"),
+        (["--both"], "--both and --validation-pairs go with the pairs"),
         (["--self-critical"], "name its run with --start-from"),
         (["--dropout", "1"], "--dropout is a share"),
         (["--units", "0"], "--units must be above 0"),
