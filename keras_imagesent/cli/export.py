@@ -35,6 +35,9 @@ def add_arguments(parser):
     parser.add_argument("--beta", type=float, help="0 or more: ties neighbouring words (default: the alignment's own)")
     parser.add_argument("--rerank", type=float, default=0.0, help="weight of the alignment's score beside a caption's")
     parser.add_argument(
+        "--float16", action="store_true", help="store weights in float16, at half the size (LiteRT writes both)"
+    )
+    parser.add_argument(
         "--photos",
         type=Path,
         metavar="FOLDER",
@@ -71,6 +74,11 @@ def run(args):
         beta=args.beta,
         rerank=args.rerank,
     )
+    if args.float16 and args.format == "saved-model":
+        from keras_imagesent.serving.half_weights import halve_weights
+
+        parts = (model.captioner, model.region_captioner, model.alignment)
+        halve_weights([model.backbone, model.extractor, *(part.model for part in parts)])
     if args.format == "saved-model":
         from keras_imagesent.serving.saved_model import export_saved_model
 
@@ -78,7 +86,7 @@ def run(args):
     elif args.format == "onnx":
         from keras_imagesent.serving.onnx_export import export_onnx
 
-        written = export_onnx(model, args.out)
+        written = export_onnx(model, args.out, half=args.float16)
     else:
         from keras_imagesent.serving.litert_export import export_litert
 

@@ -8,13 +8,14 @@ import tensorflow as tf
 
 from keras_imagesent.extras import require
 from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
+from keras_imagesent.serving.half_weights import halve_initializers
 from keras_imagesent.serving.saved_model import preprocessing
 
 OPSET = 18  # the newest that tf2onnx writes
 NEAR = 1e-3  # how far a converted number may lie from Keras's, relative to the largest
 
 
-def export_onnx(photo_model, folder, licence="Apache-2.0", names=None):
+def export_onnx(photo_model, folder, licence="Apache-2.0", names=None, half=False):
     """Writes each piece as `<piece>.onnx` with a dynamic batch, checked against Keras; returns the paths.
 
     The converter reports success even where the file computes something else, so every file is run in ONNX Runtime on
@@ -32,6 +33,8 @@ def export_onnx(photo_model, folder, licence="Apache-2.0", names=None):
         if names and name not in names:
             continue
         model = convert(function, specifications, name)
+        if half:
+            halve_initializers(model)
         _set_metadata(model, photo_model, name, licence)
         content = model.SerializeToString()
         check(content, function, specifications, name)

@@ -1,0 +1,58 @@
+"""Weights in float16 at half the size, the same captions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_imagesent.serving import half_weights
+from keras_imagesent.serving.onnx_export import export_onnx
+from keras_imagesent.serving.saved_model import export_saved_model
+from tests.serving.tiny import tiny_photo_model
+
+FEATURES = np.random.default_rng(0).normal(size=(5, 16)).astype("float32")
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """A tiny model whose weights are float16's numbers already, as the shipped ones are: nothing may be lost."""
+    monkeypatch.setattr(half_weights, "LEAST", 20)
+    model = tiny_photo_model(whole=False)
+    for weight in [*model.backbone.weights, *model.captioner.model.weights]:
+        if "float" in str(weight.dtype):
+            weight.assign(weight.numpy().astype("float16").astype("float32"))
+    return model
+
+
+def answers(model):
+    return {name: value.numpy().tolist() for name, value in model.caption_features(tf.constant(FEATURES)).items()}
+
+
+def test_saved_model_stores_half_and_answers_the_same(rounded, tmp_path):
+    export_saved_model(rounded, tmp_path / "whole")
+    model = tiny_photo_model(whole=False)
+    for mine, theirs in zip(model.captioner.model.weights, rounded.captioner.model.weights, strict=True):
+        mine.assign(theirs)
+    half_weights.halve_weights([model.backbone, model.captioner.model])
+    export_saved_model(model, tmp_path / "half")
+    size = {
+        name: sum(file.stat().st_size for file in (tmp_path / name).rglob("variables.data*"))
+        for name in ("whole", "half")
+    }
+    assert size["half"] < 0.65 * size["whole"]
+    served = tf.saved_model.load(str(tmp_path / "half" / "1")).signatures["caption_features"]
+    found = {name: value.numpy().tolist() for name, value in served(tf.constant(FEATURES)).items()}
+    assert found == answers(rounded)
+
+
+def test_onnx_stores_half_and_answers_the_same(rounded, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("tf2onnx")
+    whole, half = (
+        export_onnx(rounded, tmp_path / name, names=["image_encoder"], half=name == "half")[0]
+        for name in ("whole", "half")
+    )
+    assert half.stat().st_size < whole.stat().st_size
+    pixels = np.random.default_rng(0).uniform(0, 255, size=(2, 64, 64, 3)).astype("float32")
+    outputs = [onnxruntime.InferenceSession(str(path)).run(None, {"pixels": pixels}) for path in (whole, half)]
+    for one, other in zip(*outputs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
