@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_imagesent.extras import require
-from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
 from keras_imagesent.serving.half_weights import halve_initializers
+from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
 from keras_imagesent.serving.saved_model import preprocessing
 
 OPSET = 18  # the newest that tf2onnx writes
