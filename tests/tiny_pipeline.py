@@ -1,5 +1,7 @@
 """A whole pipeline in small, on disk as the commands leave it: scenes, a prepared folder, models of random weights."""
 
+import json
+
 from keras_imagesent.data.dataset import check_dataset, read_dataset
 from keras_imagesent.data.scenes import make_scenes
 from keras_imagesent.regions.extractor import build_extractor
@@ -20,7 +22,8 @@ def write_pipeline(folder, scenes=24):
         (folder / name).mkdir()
         part.model.save(folder / name / "model.keras")
         part.vocabulary.save(folder / name / "vocabulary.json")
-        (folder / name / "settings.json").write_text("{}")
+        settings = {"frame": True} if name == "region_captioner" else {}
+        (folder / name / "settings.json").write_text(json.dumps(settings))
         (folder / name / "log.csv").write_text("epoch,loss,val_loss\n1,3.5,3.6\n2,2.5,2.9\n")
     dataset = check_dataset(read_dataset(folder / "scenes/dataset.json", folder / "scenes/images"))
     extractor = build_extractor(model.backbone, detector)

@@ -26,7 +26,7 @@ def caption_split(photos, captioner, regions=None, train=None):
     'a dog runs through the grass'
     """
     frames = frames_of(photos)
-    said = _say(captioner, frames)
+    said = _say(captioner, captioner.vectors(photos))
     cider = Cider([[tokenise(text) for text in captions] for captions in photos.captions])
     scores = cider.scores([tokenise(text) for text, _ in said])
     results = [
