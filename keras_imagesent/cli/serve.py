@@ -8,6 +8,7 @@ picked up while the server runs. Ctrl-C or SIGTERM finishes what is under way.
 """
 
 from pathlib import Path
+from urllib.parse import quote
 
 
 def add_arguments(parser):
@@ -57,5 +58,7 @@ def run(args):
     for name in models:
         print(f"REST  http://{args.host}:{server.rest_port}/v1/models/{name}:predict")
     print(f"gRPC  {args.host}:{server.grpc_port}")
-    print(f"page  http://{args.host}:{server.rest_port}/", flush=True)
+    name = next(iter(models))  # the page asks for "imagesent" unless told otherwise
+    query = "" if name == "imagesent" else f"?model={quote(name)}"
+    print(f"page  http://{args.host}:{server.rest_port}/{query}", flush=True)
     server.run()
