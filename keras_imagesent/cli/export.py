@@ -11,6 +11,7 @@ Models that are not named are the shipped ones.
   imagesent export exported/litert --format litert --photos photos/
 """
 
+import shutil
 from pathlib import Path
 
 PARTS = {
@@ -79,10 +80,11 @@ def run(args):
 
         parts = (model.captioner, model.region_captioner, model.alignment)
         halve_weights([model.backbone, model.extractor, *(part.model for part in parts)])
+    papers = [*documents(all(getattr(args, part.replace("-", "_")) is None for part in PARTS)), *args.card]
     if args.format == "saved-model":
         from keras_imagesent.serving.saved_model import export_saved_model
 
-        written = [export_saved_model(model, args.out, [*documents(), *args.card], photos[:1])]
+        written = [export_saved_model(model, args.out, papers, photos[:1])]
     elif args.format == "onnx":
         from keras_imagesent.serving.onnx_export import export_onnx
 
@@ -91,6 +93,9 @@ def run(args):
         from keras_imagesent.serving.litert_export import export_litert
 
         written = export_litert(model, args.out, photos=representative(photos, model.image_size))
+    if args.format != "saved-model":
+        for paper in papers:
+            shutil.copy(paper, args.out)
     for path in written:
         size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
         print(f"{path}  {size / 1e6:.1f} MB")
@@ -126,10 +131,13 @@ def representative(photos, size):
     return np.stack([read_pixels(photo, size) for photo in photos])
 
 
-def documents():
-    """LICENSE and NOTICE of this package, as far as they are installed."""
+def documents(shipped_models):
+    """LICENSE and NOTICE of this package as far as they are installed; the card, if the models are the shipped ones."""
     import keras_imagesent
 
     root = Path(keras_imagesent.__file__).parent
     places = [root.parent, *root.parent.glob("keras_imagesent-*.dist-info/licenses")]
-    return [place / name for name in ("LICENSE", "NOTICE") for place in places if (place / name).is_file()]
+    found = [place / name for name in ("LICENSE", "NOTICE") for place in places]
+    if shipped_models:
+        found += [place / "saved_models" / "MODEL_CARD.md" for place in (root, root.parent)]
+    return [path for path in found if path.is_file()]

@@ -55,4 +55,4 @@ def test_representative_photos(tmp_path):
     (tmp_path / "a.jpg").write_bytes(encode(draw(20, 30, 1)))
     (tmp_path / "notes.txt").write_text("no photo")
     assert representative(read_photos(tmp_path), 16).shape == (1, 16, 16, 3)
-    assert [path.name for path in documents()][:1] == ["LICENSE"]
+    assert [path.name for path in documents(False)][:1] == ["LICENSE"]

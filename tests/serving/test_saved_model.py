@@ -1,5 +1,6 @@
 """The SavedModel as a deployer gets it: layout, signatures, assets, and a clean process without this package."""
 
+import base64
 import contextlib
 import json
 import shutil
@@ -95,9 +96,10 @@ image = tf.constant([open(photo, "rb").read()])
 print(model.signatures["serving_default"](image_bytes=image)["captions"].numpy()[0, 0].decode())
 aligned = model.signatures["align"](image_bytes=image, sentences=tf.constant(["a purple dog"]))
 print(aligned["phrase_regions"].numpy()[0, :3].tolist())
-for arguments in (["show", "--dir", folder, "--all"], ["scan", "--dir", folder]):
-    parsed = saved_model_cli.create_parser().parse_args(arguments)
-    parsed.func(parsed)
+for graph in saved_model_cli.saved_model_utils.read_saved_model(folder).meta_graphs:
+    saved_model_cli.scan_meta_graph_def(graph, saved_model_cli._OP_DENYLIST)
+sys.argv = ["saved_model_cli", "show", "--dir", folder, "--all"]
+saved_model_cli.main()
 """
 
 
@@ -113,7 +115,7 @@ def test_a_clean_process_loads_it_without_this_package(model, version, tmp_path)
     shown = "\n".join(shown)
     for name in SIGNATURES:
         assert f"signature_def['{name}']" in shown
-    assert "does not contain denylisted ops" in shown
+    assert "does not contain the default denylisted ops" in shown
 
 
 def test_every_signature_over_rest_in_row_and_column_form(model, version):
@@ -136,6 +138,13 @@ def test_every_signature_over_rest_in_row_and_column_form(model, version):
                     assert mine[name].tolist() == theirs[name].tolist(), name
         wanted = model.caption(tf.constant([JPEG]))["captions"].numpy()[0, 0].decode()
         assert rest.caption([JPEG])["captions"][0, 0] == wanted
+
+        row = {"image_bytes": {"b64": base64.b64encode(JPEG).decode()}, "sentences": "a purple dog"}
+        body = json.dumps({"signature_name": "align", "instances": [row, row]}).encode()
+        first, second = rest._fetch(":predict", body)["predictions"]
+        assert first == second
+        assert set(first) == SIGNATURES["align"][1]
+        assert first["phrase_regions"][1] == -1
 
 
 @pytest.mark.skipif(not shutil.which("tensorflow_model_server"), reason="no TF Serving binary here")
