@@ -10,6 +10,12 @@ class PoolRegions(layers.Layer):
 
     A cell counts by the share of it that the box covers, so the whole frame gives the plain average. Two small
     interpolation products and one matrix product: every runtime has them. A box without area gives zeros.
+
+    The default, rather than the paper's crops (`CropRegions`), because the backbone looks once instead of 20 times:
+    with the detector counted, a photo takes less than a third of the time, and one look is what a phone or a server
+    can afford. The vectors are not the crops': a pooled one has seen the surroundings of its box. On 48 photos of
+    Flickr8k (`scripts/benchmark extraction`) the cosine between the two is 0.81 for whole frames and 0.40 for boxes,
+    so a model trained on one kind must be given the same kind.
     """
 
     def call(self, inputs):

@@ -173,7 +173,7 @@ def run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, 
                 "allowed. Look at these photos, or allow more with --max-broken."
             )
         job.writer.write(job.part, records)
-        if job.part == job.parts - 1:
+        if all(map(job.writer.has, range(job.parts))):
             job.writer.finish(job.parts)
         bar.update(len(job.photos))
 

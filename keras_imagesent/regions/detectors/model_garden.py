@@ -22,8 +22,7 @@ def build_model_garden_detector(experiment, config=None, checkpoint=None, image_
     Example:
         detector = build_model_garden_detector("retinanet_resnetfpn_coco", "run/params.yaml", "run")
     """
-    require("tf_keras", "models")
-    require("official.vision.registry_imports", "models")
+    require("official.vision.serving.detection", "models")
     from official.core import exp_factory
     from official.modeling import hyperparams
     from official.vision.serving.detection import DetectionModule
