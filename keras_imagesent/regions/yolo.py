@@ -13,7 +13,8 @@ PROPOSALS = 19
 # (anchor width, height in pixels) of the coarse and of the fine head, as in yolov4-tiny.cfg
 _ANCHORS = (((81, 82), (135, 169), (344, 319)), ((23, 27), (37, 58), (81, 82)))
 _STRETCH = 1.05  # scale_x_y: lets a centre reach its cell's border
-_CLASSES = 80
+_OF_BOX = 5  # numbers that a head gives for each box: centre, size, objectness
+_CLASSES = 80  # in the file, after those five; not used
 _EPSILON = 1e-6
 
 
@@ -37,11 +38,11 @@ def build_yolo(image_size=384, proposals=PROPOSALS):
     x = _convolve(x, 512, 3, "conv2")
     neck = _convolve(x, 256, 1, "neck")
     coarse = _convolve(neck, 512, 3, "coarse_conv")
-    coarse = layers.Conv2D(3 * (5 + _CLASSES), 1, name="coarse_head")(coarse)
+    coarse = layers.Conv2D(3 * _OF_BOX, 1, name="coarse_head")(coarse)
     fine = layers.UpSampling2D(2, name="upsample")(_convolve(neck, 128, 1, "fine_neck"))
     fine = layers.Concatenate(name="fine_join")([fine, inner])
     fine = _convolve(fine, 256, 3, "fine_conv")
-    fine = layers.Conv2D(3 * (5 + _CLASSES), 1, name="fine_head")(fine)
+    fine = layers.Conv2D(3 * _OF_BOX, 1, name="fine_head")(fine)
     boxes, scores = DecodeBoxes(name="decode_boxes")([coarse, fine])
     boxes, scores = SelectBoxes(proposals, name="select_boxes")([boxes, scores])
     return keras.Model(pixels, {"boxes": boxes, "box_scores": scores}, name="yolov4_tiny")
@@ -76,7 +77,7 @@ class SecondHalf(layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class DecodeBoxes(layers.Layer):
-    """The two heads (B,h,w,255) -> all boxes (B,N,4) as x0, y0, x1, y1 in 0..1 and their objectness (B,N)."""
+    """The two heads (B,h,w,15) -> all boxes (B,N,4) as x0, y0, x1, y1 in 0..1 and their objectness (B,N)."""
 
     def call(self, heads):
         coarse_rows = heads[0].shape[1]
@@ -85,7 +86,7 @@ class DecodeBoxes(layers.Layer):
         for head, anchors in zip(heads, _ANCHORS, strict=True):
             rows, columns = head.shape[1:3]
             number = rows * columns * 3
-            head = ops.reshape(head, (-1, number, 5 + _CLASSES))
+            head = ops.reshape(head, (-1, number, head.shape[-1] // 3))
             corner = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1)  # (h,w,2): x, y
             corner = np.repeat(corner.reshape(-1, 2), 3, axis=0).astype("float32")
             anchor = np.tile(np.array(anchors, "float32"), (rows * columns, 1)) / image_size
@@ -121,7 +122,7 @@ def load_darknet_weights(model, path=None):
     # the file follows the .cfg: the coarse branch is complete before the fine one begins
     order = {"coarse_conv": 1, "coarse_head": 2, "fine_neck": 3, "fine_conv": 4, "fine_head": 5}
     convolutions.sort(key=lambda layer: order.get(layer.name, 0))
-    needed = sum(layer.count_params() + (0 if "head" in layer.name else 3 * layer.filters) for layer in convolutions)
+    needed = sum(np.prod(shape) for layer in convolutions for shape in _stored_shapes(layer))
     if len(values) < needed:
         raise InputError(f"{path}: {len(values)} weights, but YOLOv4-tiny has {needed}. Is it another network's file?")
 
@@ -134,12 +135,23 @@ def load_darknet_weights(model, path=None):
         return values[position - size : position].reshape(shape)
 
     for layer in convolutions:
-        height, width, channels, filters = layer.kernel.shape
-        bias = take(filters)
-        gain = np.ones(filters, "float32")
-        if "head" not in layer.name:
-            scale, mean, variance = take(3, filters)
+        numbers, kernel_shape = _stored_shapes(layer)
+        bias, *normalisation = take(*numbers)
+        kernel = take(*kernel_shape).transpose(2, 3, 1, 0)  # (out, in, h, w) -> (h, w, in, out)
+        if normalisation:
+            scale, mean, variance = normalisation
             gain = scale / np.sqrt(variance + _EPSILON)
-            bias = bias - mean * gain
-        kernel = take(filters, channels, height, width).transpose(2, 3, 1, 0)
-        layer.set_weights([kernel * gain, bias])
+            kernel, bias = kernel * gain, bias - mean * gain
+        else:
+            of_box = np.arange(len(bias)) % (_OF_BOX + _CLASSES) < _OF_BOX
+            kernel, bias = kernel[..., of_box], bias[of_box]
+        layer.set_weights([kernel, bias])
+
+
+def _stored_shapes(layer):
+    """Shapes in the file: (bias, scale, mean, variance) or the bias of a head alone, then the kernel."""
+    height, width, channels, filters = layer.kernel.shape
+    if "head" in layer.name:
+        filters = 3 * (_OF_BOX + _CLASSES)
+        return (1, filters), (filters, channels, height, width)
+    return (4, filters), (filters, channels, height, width)
