@@ -40,6 +40,7 @@ class CaptionRun:
         self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
         self.beam = self.settings.get("beam", 3)
         self.length_penalty = self.settings.get("length_penalty", 0.7)
+        self.searchers = {}
 
     def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
         """`token_ids (N, captions, T)`, `log_probs (N, captions)`; frames stand beside if the model wants them."""
@@ -47,8 +48,10 @@ class CaptionRun:
 
         if self.settings.get("frame") and frames is not None:
             features = np.concatenate([features, frames], axis=1)
-        penalty = self.length_penalty if length_penalty is None else length_penalty
-        return Searcher(self.model, beam or self.beam, captions, length_penalty=penalty)(features)
+        key = beam or self.beam, captions, self.length_penalty if length_penalty is None else length_penalty
+        if key not in self.searchers:  # tracing takes longer than a thousand captions
+            self.searchers[key] = Searcher(self.model, key[0], captions, length_penalty=key[2])
+        return self.searchers[key](features)
 
     def vectors(self, photos):
         """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
