@@ -93,16 +93,11 @@ class Prepared:
 
     def read(self, paths):
         """The photos of some shards, one after the other."""
-        import tensorflow as tf
-
         regions, features = self.number_of_regions, self.feature_dim
         parts = []
         for path in paths:
-            try:
-                for records in tf.data.TFRecordDataset(str(path)).batch(128):
-                    parts.append({key: value.numpy() for key, value in parse_records(records).items()})
-            except tf.errors.OpError as error:
-                raise InputError(f"{path}: damaged ({error.message}). Delete it and run `imagesent prepare`.") from None
+            for records in _batches_of_records(path):
+                parts.append({key: value.numpy() for key, value in parse_records(records).items()})
             if parts and parts[-1]["made_by"][0].decode() != digest(self.settings):
                 raise InputError(f"{path}: made with other settings than {SETTINGS_FILE} beside it. Delete it.")
 
@@ -147,8 +142,18 @@ class Prepared:
         import tensorflow as tf
 
         wanted = {name: tf.io.RaggedFeature(tf.int64)}
-        for records in tf.data.TFRecordDataset(str(path)).batch(128):
+        for records in _batches_of_records(path):
             yield from tf.io.parse_example(records, wanted)[name].to_list()
+
+
+def _batches_of_records(path):
+    """The serialised records of a shard, 128 at a time."""
+    import tensorflow as tf
+
+    try:
+        yield from tf.data.TFRecordDataset(str(path)).batch(128)
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: damaged ({error.message}). Delete it and run `imagesent prepare` again.") from None
 
 
 def parse_records(records):
