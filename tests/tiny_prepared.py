@@ -13,7 +13,7 @@ PLACES = np.array([[0, 0, 1, 1], [0.05, 0.2, 0.45, 0.8], [0.55, 0.2, 0.95, 0.8],
 
 
 def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0):  # noqa: B006
-    """Regions: the whole frame (the sum of both things), the two things, and a patch of noise. Two sentences a photo.
+    """Regions: the whole frame (something of both things), the two things, and a patch of noise. Two sentences a photo.
 
     Returns the opened folder; `phrase_boxes.csv` in it has the true box of every phrase.
     """
@@ -25,7 +25,8 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0):  # noq
         pictures[split] = []
         for n in range(number):
             left, right = rng.choice(len(THINGS), 2, replace=False)
-            features = np.stack([vectors[left] + vectors[right], vectors[left], vectors[right], np.zeros(FEATURES)])
+            both = (vectors[left] + vectors[right]) / 2  # weaker than either alone, as in a photo
+            features = np.stack([both, vectors[left], vectors[right], np.zeros(FEATURES)])
             features += rng.normal(scale=0.1, size=features.shape)
             one, other = THINGS[left], THINGS[right]
             captions = [f"a {one} and a {other} zzz", f"the {other} beside one {one}"]

@@ -11,8 +11,8 @@ BOX = [0.2, 0.2, 0.6, 0.6]
 
 
 def test_overlap_hit_and_point():
-    boxes = [BOX, [0.4, 0.2, 0.8, 0.6], [0.7, 0.7, 0.9, 0.9], [0.0, 0.0, 1.0, 1.0]]
-    np.testing.assert_allclose(grounding.overlaps(boxes, [BOX])[:, 0], [1, 1 / 3, 0, 0.16])
+    boxes = [BOX, [0.38, 0.2, 0.78, 0.6], [0.7, 0.7, 0.9, 0.9], [0.0, 0.0, 1.0, 1.0]]
+    np.testing.assert_allclose(grounding.overlaps(boxes, [BOX])[:, 0], [1, 0.22 / 0.58, 0, 0.16])
     assert grounding.hits(boxes, [BOX]).tolist() == [True, False, False, False]
     assert grounding.hits(boxes, [BOX, boxes[2]]).tolist() == [True, False, True, False]
     assert grounding.points(boxes, [BOX]).tolist() == [True, True, False, True]
@@ -32,6 +32,17 @@ def test_chosen_region_sums_the_words_of_the_phrase():
     assert grounding.choose_region(similarity, in_phrase, mask) == 1
     assert grounding.choose_region(similarity, np.zeros(3, bool), mask) == 0
     assert grounding.choose_region(similarity, in_phrase, mask, beta=100.0) == 0  # one region for the whole sentence
+
+
+def test_chosen_detection_weighs_similarity_with_the_detectors_score():
+    similarity, in_phrase = np.array([[9.0, 2.0, 1.0], [9.0, 0.0, 0.0]]), np.array([True, False])
+    mask = np.ones(3, bool)
+    assert grounding.choose_detection(similarity, in_phrase, mask, np.array([1, 0.5, 0.5])) == 1
+    assert (
+        grounding.choose_detection(similarity, in_phrase, mask, np.array([1, 0.1, 0.5])) == 2
+    )  # e^2 x 0.1 < e^1 x 0.5
+    assert grounding.choose_detection(similarity, np.zeros(2, bool), mask, np.array([1, 0.1, 0.5])) == 2
+    assert grounding.choose_detection(similarity[:, :1], in_phrase, mask[:1], np.ones(1)) == 0
 
 
 def test_reads_the_csv(tmp_path):

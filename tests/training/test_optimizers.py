@@ -40,6 +40,6 @@ def test_unknown_names():
         build_optimizer("adagrad", 0.1)
     with pytest.raises(InputError, match="no learning rate schedule"):
         build_optimizer("sgd", 0.1, schedule="steep")
-    with pytest.raises(InputError, match="no device gpu:3 here; there are"):
+    with pytest.raises(InputError, match="no device 'gpu:3' here; there are"):
         choose_strategy("gpu:3")
     assert choose_strategy("cpu:0").num_replicas_in_sync == 1
