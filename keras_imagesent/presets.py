@@ -16,6 +16,7 @@ ALIGNMENT = {
         "dropout": 0.5,
         "hide_frame": 0.0,
         "train_words": True,
+        "beta": 1.0,
         "optimizer": "sgd",
         "learning_rate": 0.1,
         "weight_decay": 1e-5,
@@ -36,6 +37,7 @@ ALIGNMENT["best"] = {
     "similarity": "cosine",
     "temperature": 0.05,
     "dropout": 0.3,
+    "beta": 0.1,  # about two phrases a sentence; 0.3 leaves most sentences whole
     "optimizer": "adam",
     "learning_rate": 1e-3,
     "schedule": "cosine",

@@ -106,6 +106,8 @@ def align_split(args):
                 if out:
                     out.write(json.dumps({**photo, "sentence": caption, "phrases": found}, ensure_ascii=False) + "\n")
                 for phrase in found if pairs_out else ():
+                    if phrase["first"] == phrase["last"]:
+                        continue  # a word alone ("a", "the") teaches nobody to describe a region
                     pair = {**photo, "region": phrase["region"], "box": phrase["box"]}
                     pair |= {"snippet": phrase["words"], "score": phrase["score"]}
                     pairs_out.write(json.dumps(pair, ensure_ascii=False) + "\n")

@@ -40,6 +40,7 @@ HELP = {
     "temperature": "of the cosine",
     "dropout": "share dropped everywhere but in the recurrence",
     "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
+    "beta": "ties between neighbouring words when this run decodes phrases (Eq. 12); kept with it, not trained",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
