@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -41,14 +42,16 @@ def pad_sentences(sentences, max_words):
     return token_ids
 
 
-def encode_photos(model, region_features, batch_size=100):
+def encode_photos(model, region_features, batch_size=100, unit_length=True):
     """Region vectors `(N,R,D)` of `region_features (N,R,F)`.
+
+    `unit_length=False` gives those of a cosine model as they are before they get unit length.
 
     Example:
         regions = encode_photos(model, prepared.load("dev").region_features)
     """
     encoder = model.get_layer("region_encoder")
-    encode = _compiled(encoder)
+    encode = _compiled(encoder, None if unit_length else "region_projection")
     parts = []
     for start in range(0, len(region_features), batch_size):
         part = tf.cast(region_features[start : start + batch_size], tf.float32)
@@ -56,15 +59,17 @@ def encode_photos(model, region_features, batch_size=100):
     return np.concatenate(parts)
 
 
-def encode_sentences(model, sentences, batch_size=500):
+def encode_sentences(model, sentences, batch_size=500, unit_length=True):
     """Word vectors of sentences given as lists of ids.
+
+    `unit_length=False` gives those of a cosine model as they are before they get unit length.
 
     Example:
         words = encode_sentences(model, [vocabulary.encode("a dog runs")])
         words.of(0).shape  # (3, 1000)
     """
     encoder = model.get_layer("sentence_encoder")
-    encode = _compiled(encoder)
+    encode = _compiled(encoder, None if unit_length else "sentence_projection")
     vectors, lengths = [], []
     for start in range(0, len(sentences), batch_size):
         token_ids = pad_sentences(sentences[start : start + batch_size], encoder.inputs[0].shape[1])
@@ -73,9 +78,11 @@ def encode_sentences(model, sentences, batch_size=500):
     return Words(np.concatenate(vectors), np.concatenate(lengths))
 
 
-def _compiled(encoder):
-    """The encoder as one graph, traced once for each model and not again for a smaller last batch."""
-    if not hasattr(encoder, "compiled_encoder"):
-        function = tf.function(lambda inputs: encoder(inputs, training=False), reduce_retracing=True, autograph=False)
-        object.__setattr__(encoder, "compiled_encoder", function)
-    return encoder.compiled_encoder
+def _compiled(encoder, layer=None):
+    """The encoder (up to a layer) as one graph, traced once for each model and not again for a smaller last batch."""
+    name = f"compiled_up_to_{layer}"
+    if not hasattr(encoder, name):
+        part = keras.Model(encoder.input, encoder.get_layer(layer).output) if layer else encoder
+        function = tf.function(lambda inputs: part(inputs, training=False), reduce_retracing=True, autograph=False)
+        object.__setattr__(encoder, name, function)  # not tracked: it is no part of the model
+    return getattr(encoder, name)

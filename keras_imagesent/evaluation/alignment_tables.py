@@ -111,7 +111,7 @@ def magnitude_tables(run, photos, vocabulary, split, command=""):
         "Mean length of word vectors",
         ["smallest", "word", "largest", "word"],
         rows,
-        "Words seen at least 5 times.",
+        "Words seen at least 5 times; a cosine model's vectors before they get unit length.",
         command,
         split,
         digits=2,

@@ -1,4 +1,7 @@
-"""Magnitudes: words and regions that the model finds telling have long vectors (supplement, table 5)."""
+"""Magnitudes: words and regions that the model finds telling have long vectors (supplement, table 5).
+
+The vectors of a cosine model are measured before they get unit length.
+"""
 
 import numpy as np
 
@@ -18,7 +21,7 @@ def word_magnitudes(model, sentences, vocabulary, number=40, least=5):
     limit = model.get_layer("sentence_encoder").inputs[0].shape[1]
     for start in range(0, len(sentences), 1000):
         part = sentences[start : start + 1000]
-        words = encode_sentences(model, part)
+        words = encode_sentences(model, part, unit_length=False)
         ids = np.concatenate([np.asarray(sentence[:limit], int) for sentence in part])
         np.add.at(sums, ids, np.linalg.norm(words.vectors, axis=1))
         np.add.at(counts, ids, 1)
@@ -39,7 +42,7 @@ def region_magnitudes(model, photos, number=40, per_photo=1):
     """
     lengths = np.concatenate(
         [
-            np.linalg.norm(encode_photos(model, photos.region_features[start : start + 500]), axis=2)
+            np.linalg.norm(encode_photos(model, photos.region_features[start : start + 500], unit_length=False), axis=2)
             for start in range(0, len(photos.photo_ids), 500)
         ]
     )
