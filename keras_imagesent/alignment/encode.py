@@ -52,11 +52,11 @@ def encode_photos(model, region_features, batch_size=100, unit_length=True):
     """
     encoder = model.get_layer("region_encoder")
     encode = _compiled(encoder, None if unit_length else "region_projection")
-    parts = []
+    regions = np.empty((*region_features.shape[:2], encoder.output.shape[-1]), np.float32)
     for start in range(0, len(region_features), batch_size):
         part = tf.cast(region_features[start : start + batch_size], tf.float32)
-        parts.append(encode({"region_features": part}).numpy())
-    return np.concatenate(parts)
+        regions[start : start + batch_size] = encode({"region_features": part})
+    return regions
 
 
 def encode_sentences(model, sentences, batch_size=500, unit_length=True):

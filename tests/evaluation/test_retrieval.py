@@ -1,5 +1,7 @@
 """Retrieval against a naive loop, with ties, empty sentences and unequal numbers of sentences."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,17 @@ def test_scores_are_the_formula_in_every_chunk(score, monkeypatch):
         similarity = words.of(n) @ regions[k][mask[k]].T
         expected = similarity.max(axis=1).sum() if score == "max_sim" else np.maximum(similarity, 0).sum()
         assert scores[k, n] == pytest.approx(expected, abs=1e-5)
+
+
+def test_scoring_holds_little_beside_its_result():
+    rng = np.random.default_rng(0)
+    words = Words(rng.normal(size=(25000, 8)).astype("float32"), np.full(2500, 10))
+    regions, mask = rng.normal(size=(1000, 20, 8)).astype("float32"), np.ones((1000, 20), bool)
+    tracemalloc.start()
+    scores = retrieval.score_pairs(regions, words, mask)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - scores.nbytes < 40e6  # all similarities at once would be 2 GB
 
 
 def naive_measures(scores, photo_of_sentence):
