@@ -80,9 +80,9 @@ CAPTIONER["best"] = {
 }
 # What `imagesent train-captioner --self-critical` changes: small steps from a trained captioner.
 SELF_CRITICAL = {
-    "dropout": 0.0,
+    "dropout": 0.2,
     "optimizer": "adam",
-    "learning_rate": 1e-4,
+    "learning_rate": 5e-5,
     "decay": 0.9,
     "epochs": 10,
     "patience": 3,

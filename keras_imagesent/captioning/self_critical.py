@@ -12,6 +12,7 @@ from keras_imagesent.captioning.beam_search import sample
 from keras_imagesent.captioning.captioner import Decoder
 
 SAMPLES = 5  # captions drawn for each photo
+END = "<end>"  # the end of a sentence, as a word
 
 
 class SelfCritical:
@@ -21,7 +22,9 @@ class SelfCritical:
         captioner: the model in training; every batch is drawn with its weights of the moment.
         pairs: the `CaptionPairs` of the training photos.
         vocabulary: of the captioner.
-        score: function (lists of words, the photo's row of each) -> scores, such as `Cider.scores`.
+        score: function (lists of words, the photo's row of each) -> scores, such as `Cider.scores`. A caption that ends
+            ends in the word `END`, and so must its references: a reward that does not see the end teaches to break off
+            ("a dog runs through the").
         batch_size: captions in a batch; `batch_size // 5` photos.
         seed: decides the order and the samples.
 
@@ -67,7 +70,7 @@ class SelfCritical:
         """One batch: samples of the photos in `rows` and the CIDEr by which each beats the other samples' mean."""
         features = self.features[rows]
         token_ids = self.draw(tf.constant(features), tf.constant(seed)).numpy()
-        captions = [self.vocabulary.decode(ids).split() for ids in token_ids]
+        captions = [self.vocabulary.decode(ids).split() + [END] * (0 in ids) for ids in token_ids]
         rewards = np.array(self.score(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)
         others = (rewards.sum(axis=1, keepdims=True) - rewards) / (SAMPLES - 1)
         return {

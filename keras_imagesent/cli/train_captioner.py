@@ -198,7 +198,8 @@ def build(pairs, vocabulary, settings, args):
     from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
 
     keras.utils.set_random_seed(args.seed)
-    model = build_captioner(pairs.feature_dim, len(vocabulary), **{name: settings[name] for name in MODEL_SETTINGS})
+    options = {name: settings[name] for name in MODEL_SETTINGS}
+    model = build_captioner(pairs.feature_dim, len(vocabulary), beside=pairs.beside, **options)
     if args.start_from:
         start_from(model, vocabulary, args.start_from)
     else:
@@ -239,11 +240,11 @@ def make_optimizer(settings, steps):
 
 def self_critical_data(model, pairs, photos, vocabulary, size, args):
     """`(steps per epoch, function (epoch, start_step) -> dataset)` of sampled captions, scored by CIDEr."""
-    from keras_imagesent.captioning.self_critical import SelfCritical
+    from keras_imagesent.captioning.self_critical import END, SelfCritical
     from keras_imagesent.data.tokeniser import tokenise
     from keras_imagesent.evaluation.cider import Cider
 
-    cider = Cider([[tokenise(caption) for caption in group] for group in photos.captions])
+    cider = Cider([[[*tokenise(caption), END] for caption in group] for group in photos.captions])
     critic = SelfCritical(model, pairs, vocabulary, cider.scores, size, args.seed)
     return critic.steps, critic.batches
 
