@@ -28,9 +28,10 @@ def read_log(run):
 
 
 def draw_curves(log):
-    """HTML with one chart for each measure; `val_x` shares the chart of `x`."""
-    names = [name for name in log if name not in ("epoch", "seconds", "time") and not name.startswith("val_")]
-    names += [name for name in log if name.startswith("val_") and name[4:] not in log]
+    """HTML with one chart for each measure that changes; `val_x` shares the chart of `x`."""
+    told = {name: line for name, line in log.items() if name not in ("epoch", "seconds")}
+    told = {name: line for name, line in told.items() if len(line) == 1 or len(set(line)) > 1}
+    names = [name for name in told if not (name.startswith("val_") and name[4:] in told)]
     pairs = [[name, f"val_{name}"] if f"val_{name}" in log else [name] for name in names]
     return '<div class="curves">' + "".join(_chart({name: log[name] for name in pair}) for pair in pairs) + "</div>"
 
