@@ -118,17 +118,18 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("kind", ["onnx", "float32", "int8"])
+@pytest.mark.parametrize("kind", ["caption_pixels.onnx", "caption_pixels-float32.tflite", "image_encoder-int8.tflite"])
 def test_example_scripts_without_tensorflow(model, onnx_folder, litert_folder, kind, tmp_path):
     (tmp_path / "photo.png").write_bytes(encode(draw(SIZE, SIZE, 3), "PNG"))
-    where = [onnx_folder / "caption_pixels.onnx"] if kind == "onnx" else [litert_folder, kind]
-    script = SCRIPTS / ("caption_with_onnx.py" if kind == "onnx" else "caption_with_litert.py")
-    command = [sys.executable, "-c", RUN, script, *where, tmp_path / "photo.png"]
+    is_onnx = kind.endswith("onnx")
+    script = SCRIPTS / ("caption_with_onnx.py" if is_onnx else "caption_with_litert.py")
+    model_file = (onnx_folder if is_onnx else litert_folder) / kind
+    command = [sys.executable, "-c", RUN, script, model_file, tmp_path / "photo.png"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(lines) == 3
-    if kind != "int8":
+    if "int8" not in kind:
         answer = model.caption(tf.constant([(tmp_path / "photo.png").read_bytes()]))
         assert [text for _, _, text in lines] == [text.decode() for text in answer["captions"].numpy()[0]]
         np.testing.assert_allclose([float(total) for _, total, _ in lines], answer["log_probs"].numpy()[0], atol=0.01)
