@@ -23,8 +23,7 @@ class SelfCritical:
         pairs: the `CaptionPairs` of the training photos.
         vocabulary: of the captioner.
         score: function (lists of words, the photo's row of each) -> scores, such as `Cider.scores`. A caption that ends
-            ends in the word `END`, and so must its references: a reward that does not see the end teaches to break off
-            ("a dog runs through the").
+            ends in the word `END`, and so must its references, so that ending is rewarded like any other word.
         batch_size: captions in a batch; `batch_size // 5` photos.
         seed: decides the order and the samples.
 
