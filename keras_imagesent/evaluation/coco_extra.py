@@ -1,6 +1,7 @@
 """METEOR and the PTB tokeniser: coco-caption's own, through pycocoevalcap and Java, where both are there."""
 
 import contextlib
+import functools
 import io
 import shutil
 from importlib.util import find_spec
@@ -37,9 +38,15 @@ def ptb_tokenise(sentences):
 
 def meteor(candidates, references):
     """Corpus METEOR between 0 and 1; arguments as `bleu`'s."""
-    from pycocoevalcap.meteor.meteor import Meteor
-
     given = {n: [" ".join(words)] for n, words in enumerate(candidates)}
     wanted = {n: [" ".join(words) for words in group] for n, group in enumerate(references)}
-    score, _ = Meteor().compute_score(wanted, given)
+    score, _ = _meteor_process().compute_score(wanted, given)
     return score
+
+
+@functools.cache
+def _meteor_process():
+    """One Java process for all calls: it takes ten seconds to start."""
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    return Meteor()
