@@ -12,7 +12,7 @@ SENTENCES_AT_ONCE = 1000  # encoded at a time: their words are some 44 MB
 def score_pairs(regions, words, region_mask, score="max_sim"):
     """Eq. 8 (or another `score` of `MaxSim`) for all photos and all sentences: `(K,R,D), Words, (K,R) -> scores (K,L)`.
 
-    Chunked: beside its inputs and the result it holds some 30 MB.
+    Chunked: beside its inputs and the result it holds some 45 MB.
 
     Example:
         regions, words = encode_photos(model, photos.region_features), encode_sentences(model, sentences)

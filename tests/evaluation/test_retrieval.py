@@ -39,7 +39,7 @@ def test_scoring_holds_little_beside_its_result():
     scores = retrieval.score_pairs(regions, words, mask)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak - scores.nbytes < 40e6  # all similarities at once would be 2 GB
+    assert peak - scores.nbytes < 60e6  # all similarities at once would be 2 GB
 
 
 def naive_measures(scores, photo_of_sentence):
