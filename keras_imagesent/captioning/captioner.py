@@ -92,7 +92,6 @@ def build_captioner(
     word_dim=256,
     max_words=20,
     dropout=0.0,
-    beside=0,
     activate_image=False,
     activate_words=False,
 ):
@@ -106,8 +105,6 @@ def build_captioner(
         word_dim: length of the learned word vectors.
         max_words: number of steps T; a sentence that fills them all has no END.
         dropout: share dropped of the image vector, the word vectors and the hidden state before the output.
-        beside: how many region vectors follow the whole frame's in `feature_dim`. Each goes through one ReLU layer,
-            shared by all, and their mean stands beside the frame: what is there counts, not which region it is.
         activate_image: b_v through the ReLU too (section 3.2: "it can help").
         activate_words: W_hx x_t through the ReLU too.
 
@@ -126,11 +123,6 @@ def build_captioner(
     # --- the image (Eq. 13) ---
     features = keras.Input((feature_dim,), name="image_features")
     x = layers.Dropout(dropout, name="image_dropout")(FeatureCentring(name="centring")(features))
-    if beside:
-        region_dim = feature_dim // (1 + beside)
-        regions = layers.Reshape((1 + beside, region_dim), name="regions")(x)
-        seen = layers.GlobalAveragePooling1D(name="seen")(layers.Dense(units, "relu", name="look")(regions))
-        x = layers.Concatenate(name="frame_and_regions")([x[:, :region_dim], seen])
     x = layers.Dense(units, "relu" if activate_image else None, use_bias=False, name="image_bias")(x)
     image_encoder = keras.Model(features, x, name="image_encoder")
 

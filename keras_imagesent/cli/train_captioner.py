@@ -52,7 +52,6 @@ def add_arguments(parser):
     add("--validation-pairs", type=Path, metavar="FILE", help="pairs of the validation split (else some are held out)")
     add("--both", action="store_true", help="learn from the pairs and from whole photos")
     add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
-    add("--beside", type=int, metavar="N", help="give the vectors of a photo's N best regions beside the frame's")
     add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
@@ -107,10 +106,8 @@ def choose_settings(args):
         raise InputError("--self-critical improves a trained captioner: name its run with --start-from")
     if args.self_critical and (args.pairs or args.fine_tune):
         raise InputError("--self-critical learns from whole photos' vectors: leave out --pairs and --fine-tune")
-    if args.fine_tune and (args.pairs or args.frame or args.beside):
-        raise InputError("--fine-tune learns from whole photos: leave out --pairs, --frame and --beside")
-    if args.beside is not None and (args.beside < 1 or args.pairs):
-        raise InputError("--beside is a number of regions from 1 up, for whole photos: leave out --pairs")
+    if args.fine_tune and (args.pairs or args.frame):
+        raise InputError("--fine-tune learns from whole photos: leave out --pairs and --frame")
     return settings
 
 
@@ -165,7 +162,6 @@ def train(prepared, validation, settings, args):
             "validation_pairs": args.validation_pairs and str(args.validation_pairs),
             "both": args.both,
             "frame": args.frame,
-            "beside": args.beside,
             "start_from": args.start_from and str(args.start_from),
             "self_critical": args.self_critical,
             "fine_tune": args.fine_tune and str(args.fine_tune),
@@ -183,7 +179,7 @@ def choose_pairs(photos, validation_photos, vocabulary, args):
     from keras_imagesent.data.caption_pairs import CaptionPairs
 
     if not args.pairs:
-        return (CaptionPairs.of_photos(some, args.frame, args.beside or 0) for some in (photos, validation_photos))
+        return (CaptionPairs.of_photos(some, args.frame) for some in (photos, validation_photos))
     pairs = CaptionPairs.of_regions(args.pairs, photos, vocabulary, args.frame, args.both)
     if args.validation_pairs:
         file = args.validation_pairs
@@ -199,7 +195,7 @@ def build(pairs, vocabulary, settings, args):
 
     keras.utils.set_random_seed(args.seed)
     options = {name: settings[name] for name in MODEL_SETTINGS}
-    model = build_captioner(pairs.feature_dim, len(vocabulary), beside=pairs.beside, **options)
+    model = build_captioner(pairs.feature_dim, len(vocabulary), **options)
     if args.start_from:
         start_from(model, vocabulary, args.start_from)
     else:

@@ -17,7 +17,6 @@ class CaptionPairs:
         rows, regions: (P,) the photo and the region of each pair.
         sentences: list of P lists of word ids, and `texts` the same as people wrote them.
         frame: whether the whole frame's vector stands beside the region's (2 F numbers).
-        beside: how many of the photo's best regions stand beside it.
         max_words: sentences are cut or padded with 0 to this many ids.
 
     Example:
@@ -26,8 +25,8 @@ class CaptionPairs:
         ...     batch["image_features"], batch["token_ids"]  # (100, F) float32, (100, 20) int32
     """
 
-    def __init__(self, region_features, rows, regions, sentences, texts, frame=False, beside=0, max_words=MAX_WORDS):
-        self.region_features, self.frame, self.beside, self.texts = region_features, frame, beside, texts
+    def __init__(self, region_features, rows, regions, sentences, texts, frame=False, max_words=MAX_WORDS):
+        self.region_features, self.frame, self.texts = region_features, frame, texts
         self.rows, self.regions = np.asarray(rows), np.asarray(regions)
         self.token_ids = np.zeros((len(sentences), max_words), np.int32)
         for row, words in zip(self.token_ids, sentences, strict=True):
@@ -35,13 +34,12 @@ class CaptionPairs:
             row[: len(words)] = words
 
     @classmethod
-    def of_photos(cls, photos, frame=False, beside=0, max_words=MAX_WORDS):
+    def of_photos(cls, photos, frame=False, max_words=MAX_WORDS):
         """Every photo with each of its sentences."""
         rows = np.repeat(np.arange(len(photos.token_ids)), [len(group) for group in photos.token_ids])
         sentences = [words for group in photos.token_ids for words in group]
         texts = [text for group in photos.captions for text in group]
-        features = photos.region_features[:, : 1 + beside]
-        return cls(features, rows, np.zeros_like(rows), sentences, texts, frame, beside, max_words)
+        return cls(photos.region_features[:, :1], rows, np.zeros_like(rows), sentences, texts, frame, max_words)
 
     @classmethod
     def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, max_words=MAX_WORDS):
@@ -64,21 +62,20 @@ class CaptionPairs:
             rows, regions = [*rows, *whole.rows], [*regions, *whole.regions]
             sentences += [words for group in photos.token_ids for words in group]
             texts += whole.texts
-        return cls(photos.region_features, rows, regions, sentences, texts, frame, max_words=max_words)
+        return cls(photos.region_features, rows, regions, sentences, texts, frame, max_words)
 
     def __len__(self):
         return len(self.rows)
 
     @property
     def feature_dim(self):
-        return self.region_features.shape[-1] * (1 + self.frame + self.beside)
+        return self.region_features.shape[-1] * (1 + self.frame)
 
     def features(self, pairs):
-        """Image vectors (n, F) float32 of some pairs, longer with what stands beside."""
+        """Image vectors (n, F or 2F) float32 of some pairs."""
         rows = self.rows[pairs]
         parts = [self.region_features[rows, self.regions[pairs]]]
         parts += [self.region_features[rows, 0]] if self.frame else []
-        parts += [self.region_features[rows, number] for number in range(1, 1 + self.beside)]
         return np.concatenate(parts, axis=1).astype(np.float32)
 
     def items(self):

@@ -57,7 +57,7 @@ class CaptionRun:
         """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
         from keras_imagesent.data.caption_pairs import CaptionPairs
 
-        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False), self.settings.get("beside") or 0)
+        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False))
         return pairs.features(pairs.items()[0])
 
     def captions(self, features, frames=None, beam=None, length_penalty=None):
@@ -226,8 +226,6 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
     for name, run in (("region model", region_run), ("whole-frame model fed regions", frame_run)):
         if run:
             model = CaptionRun(run)
-            if model.settings.get("beside"):
-                continue  # it wants whole photos
             rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
     if alignment and snippets:
         from keras_imagesent.alignment.alignment_model import load_alignment

@@ -19,9 +19,9 @@ def photos(prepared):
 
 
 def test_every_photo_with_each_of_its_sentences(photos):
-    pairs = CaptionPairs.of_photos(photos, beside=2)
-    assert len(pairs) == 24 and pairs.feature_dim == 3 * FEATURES
-    np.testing.assert_allclose(pairs.features([5])[0], photos.region_features[2, :3].ravel(), atol=1e-3)
+    pairs = CaptionPairs.of_photos(photos)
+    assert len(pairs) == 24 and pairs.feature_dim == FEATURES
+    np.testing.assert_allclose(pairs.features([5])[0], photos.region_features[2, 0], atol=1e-3)
     assert pairs.texts[5] == photos.captions[2][1]
     np.testing.assert_array_equal(pairs.token_ids[5][pairs.token_ids[5] > 0], photos.token_ids[2][1])
     first, item = pairs.items()
