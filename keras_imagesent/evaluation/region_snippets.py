@@ -94,12 +94,13 @@ def box_vectors(regions, photos_dir, backbone, batch_size=16, progress=lambda it
     pixels, boxes = keras.Input((size, size, 3)), keras.Input((most, 4))
     pool = keras.Model([pixels, boxes], PoolRegions(name="pool")([backbone(pixels), boxes]))
     look = tf.function(lambda pixels, boxes: pool([pixels, boxes], training=False), reduce_retracing=True)
+    decode = tf.function(lambda photos: decode_pixels(photos, size), input_signature=[tf.TensorSpec([None], tf.string)])
     vectors, frames = np.zeros((2, len(regions), dim), np.float32)
     names = list(of_photo)
     for start in progress(range(0, len(names), batch_size), desc="human boxes"):
         part = names[start : start + batch_size]
         image_bytes = [_read(photos_dir / name) for name in part]
-        looked, status = decode_pixels(tf.constant(image_bytes), size)
+        looked, status = decode(tf.constant(image_bytes))
         wrong = [name for name, state in zip(part, status.numpy(), strict=True) if state.decode() != OK]
         if wrong:
             raise InputError(f"{photos_dir / wrong[0]}: cannot be read as a photo")
