@@ -1,0 +1,97 @@
+"""Every command of the README, pasted into a shell: all but installing, the two scripts and Docker."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from keras_imagesent.data.scenes import make_scenes
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+NOT_HERE = ("pip install", "scripts/demo", "scripts/test")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A newcomer's folder: photos (one is called dog.jpg), a table of captions, and `imagesent` on the path."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    make_scenes(folder / "scenes", 160, seed=1)
+    (folder / "scenes" / "images").rename(folder / "photos")
+    images = json.loads((folder / "scenes" / "dataset.json").read_text())["images"]
+    shutil.copyfile(folder / "photos" / images[0]["filename"], folder / "photos" / "dog.jpg")
+    with open(folder / "captions.csv", "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["filename", "caption"])
+        for image in images:
+            table.writerows([image["filename"], sentence["raw"]] for sentence in image["sentences"])
+    command = folder / "bin" / "imagesent"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m keras_imagesent "$@"\n')
+    command.chmod(0o755)
+    return folder
+
+
+def run(command, folder, **options):
+    environment = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    return subprocess.Popen(["bash", "-c", command], cwd=folder, env=environment, text=True, **options)
+
+
+def wait_for(address, seconds=120):
+    for _ in range(seconds):
+        try:
+            return urllib.request.urlopen(address).read()
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(f"nothing answers at {address}")
+
+
+def test_the_commands_of_the_readme_work(folder):
+    commands = [line for block in blocks("sh") for line in block.splitlines() if not line.startswith(NOT_HERE)]
+    assert len(commands) > 15
+    server = None
+    try:
+        for command in commands:
+            if command.startswith("imagesent serve"):
+                server = run(f"exec {command}", folder)
+                wait_for("http://127.0.0.1:8501/v1/models/imagesent")
+                continue
+            process = run(command, folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            output, _ = process.communicate(timeout=600)
+            assert process.returncode == 0, f"{command}\n{output[-3000:]}"
+            if command.startswith("curl"):
+                assert json.loads(output[output.index("{") :])["predictions"][0]["captions"][0]
+                (client,) = blocks("python")
+                asked = run(f"{sys.executable} -c '{client.strip()}'", folder)
+                assert asked.wait(300) == 0
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(60) == 0
+    finally:
+        if server:
+            server.kill()
+    made = ("described.png", "aligned.png", "prepared/problems.json", "runs/captioner/model.keras", "pairs.jsonl")
+    made += ("tables.json", "report/index.html", "exported/imagesent/1/saved_model.pb", "found.html")
+    assert [name for name in made if not (folder / name).exists()] == []
+
+
+def test_every_file_that_the_readme_names_is_there():
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []

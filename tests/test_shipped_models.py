@@ -1,0 +1,75 @@
+"""Each shipped file loads and says what it said when it was made, of photos inside the scikit-image wheel.
+
+astronaut: NASA, public domain; chelsea: Stefan van der Walt, CC0; coffee: Rachel Michetti, CC0; rocket: SpaceX, public
+domain.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.regions.photo import decode_pixels
+from keras_imagesent.serving.photo_model import load_photo_model
+from keras_imagesent.shipped import shipped
+
+SHIPPED = shipped("backbone.keras").parent
+NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")
+KNOWN = json.loads((Path(__file__).parent / "shipped_captions.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def photos():
+    skimage = pytest.importorskip("skimage", reason="its wheel has the photos: pip install 'keras_imagesent[test]'")
+    return [(Path(skimage.__file__).parent / "data" / name).read_bytes() for name in NAMES]
+
+
+@pytest.fixture(scope="module")
+def pixels(photos):
+    return decode_pixels(tf.constant(photos), 384)[0].numpy()
+
+
+def decode(token_ids):
+    vocabulary = Vocabulary.load(SHIPPED / "captioner" / "vocabulary.json")
+    return [vocabulary.decode(row[0]) for row in np.asarray(token_ids)]
+
+
+def test_keras_models_caption_describe_and_align_as_known(photos):
+    model = load_photo_model()
+    images = tf.constant(photos)
+    said = model.caption(images)
+    assert [row[0].decode() for row in said["captions"].numpy()] == KNOWN["captions"]
+    np.testing.assert_allclose(said["log_probs"][:, 0], KNOWN["log_probs"], atol=0.01)
+    described = model.describe(images[:1])
+    assert described["captions"][0, 0].numpy().decode() == KNOWN["region"]
+    aligned = model.align(images[1:2], tf.constant(["a cat looks at the camera"]))
+    assert aligned["score"][0].numpy() == pytest.approx(KNOWN["score"], abs=0.01)
+
+
+def test_saved_model_captions_as_known(photos):
+    import tensorflow_text  # noqa: F401  registers the tokeniser's operations
+
+    served = tf.saved_model.load(str(SHIPPED / "imagesent" / "1")).signatures["serving_default"]
+    said = served(image_bytes=tf.constant(photos))["captions"].numpy()
+    assert [row[0].decode() for row in said] == KNOWN["captions"]
+
+
+def test_onnx_file_captions_as_known(pixels):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'keras_imagesent[onnx]'")
+    session = onnxruntime.InferenceSession(str(SHIPPED / "onnx" / "caption_pixels.onnx"))
+    token_ids, _ = session.run(["token_ids", "log_probs"], {"pixels": pixels})
+    assert decode(token_ids) == KNOWN["captions"]
+
+
+def test_litert_file_captions_as_known(pixels):
+    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'keras_imagesent[litert]'")
+    runner = litert.Interpreter(str(SHIPPED / "litert" / "caption_pixels-float16.tflite")).get_signature_runner()
+    token_ids = [runner(pixels=photo[None])["token_ids"] for photo in pixels]
+    assert decode(np.concatenate(token_ids)) == KNOWN["captions"]
+
+
+def test_everything_shipped_stays_under_120_megabytes():
+    assert sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file()) < 120e6
