@@ -159,7 +159,7 @@ def _captions(scene, rng, rare_uses):
     """Two to five different sentences about the objects that this scene mentions: its first ones."""
     captions, wanted = {}, rng.randint(2, 5)
     while len(captions) < wanted:
-        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (3, 7, 10))[0])
+        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (2, 7, 10))[0])
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
         rare = None if rare_uses[rare] >= 2 else rare
         text, phrases = write_sentence(scene, rng.sample(range(scene["mentioned"]), how_many), rng, rare)
