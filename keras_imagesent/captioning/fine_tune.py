@@ -20,7 +20,10 @@ def build_photo_captioner(backbone, captioner):
         >>> model.compile(build_optimizer("adam", 1e-4))
     """
     pixels = keras.Input(backbone.input_shape[1:], name="image_features")
-    frame = layers.GlobalAveragePooling2D(name="whole_frame")(backbone(pixels, training=False))
+    for layer in backbone._flatten_layers():
+        if isinstance(layer, layers.BatchNormalization):
+            layer.trainable = False  # fit would override training=False, but not this
+    frame = layers.GlobalAveragePooling2D(name="whole_frame")(backbone(pixels))
     image_encoder = keras.Model(pixels, captioner.get_layer("image_encoder")(frame), name="image_encoder")
     pixels = keras.Input(backbone.input_shape[1:], name="image_features")
     token_ids = keras.Input(captioner.input["token_ids"].shape[1:], dtype="int32", name="token_ids")

@@ -126,7 +126,8 @@ def test_tables(folder, prepared):
     assert found[beta] == max(found.values()) and found[100.0] < 70
 
     words, regions = magnitude_tables(run, photos, prepared.vocabulary, "val")
-    assert words.rows[0][0] <= words.rows[-1][0] <= words.rows[-1][2] <= words.rows[0][2]
+    smallest, largest = ([row[column] for row in words.rows] for column in (0, 2))
+    assert smallest == sorted(smallest) and largest == sorted(largest, reverse=True) and smallest[0] < largest[0]
     assert regions.rows[0][2] >= regions.rows[-1][2] and len({row[0] for row in regions.rows}) == 20
 
 
