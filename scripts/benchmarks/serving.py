@@ -112,7 +112,7 @@ def measure(call):
     """Seconds of each call, after a first one that is not counted."""
     call()
     times, until = [], time.perf_counter() + SECONDS
-    while time.perf_counter() < until or len(times) < 5:
+    while time.perf_counter() < until or len(times) < 3:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
