@@ -58,7 +58,7 @@ def convert(function, specifications, name):
 
 
 def check(content, function, specifications, name):
-    """Runs the file in ONNX Runtime and compares with TensorFlow, but for near ties."""
+    """Runs the file in ONNX Runtime and compares with TensorFlow: numbers must be near, near ties may change places."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -68,7 +68,8 @@ def check(content, function, specifications, name):
     for output, value in zip(session.get_outputs(), outputs, strict=True):
         expected = wanted[output.name].numpy()
         near = np.isclose(value, expected, atol=NEAR * max(1.0, float(np.abs(expected).max())))
-        same = near.mean() > 0.9  # near ties, of words or of boxes, may change places
+        # near ties may change places: words, and the last of the boxes in a noisy sample
+        same = near.mean() > 0.9 if output.name == "token_ids" or name == "region_encoder" else near.all()
         if value.shape != expected.shape or not same:
             raise RuntimeError(f"{name}: ONNX Runtime's {output.name} is not TensorFlow's: do not use this file")
 
