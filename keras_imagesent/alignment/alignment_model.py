@@ -46,6 +46,7 @@ def build_alignment(
     temperature=0.1,
     dropout=0.5,
     hide_frame=0.0,
+    prior=0.0,
     word_vectors=None,
     train_words=True,
     max_words=20,
@@ -53,9 +54,9 @@ def build_alignment(
 ):
     """The alignment model of section 3.1, ready for `compile` and `fit`.
 
-    Inputs: `region_features (B,R,F)`, `region_mask (B,R)`, `token_ids (B,T)`, `photo_ids (B,)`, the batches of
-    `keras_imagesent.data.batches.pair_batches`. Outputs: `scores (B,B)` and `losses (B,)`. The encoders alone are
-    `model.get_layer("region_encoder")` and `model.get_layer("sentence_encoder")`.
+    Inputs: `region_features (B,R,F)`, `region_mask (B,R)`, `box_scores (B,R)`, `token_ids (B,T)`, `photo_ids (B,)`: the
+    batches of `keras_imagesent.data.batches.pair_batches`. Outputs: `scores (B,B)` and `losses (B,)`. The encoders
+    alone are `model.get_layer("region_encoder")` and `model.get_layer("sentence_encoder")`.
 
     Args:
         feature_dim: F, the length of a region's CNN vector.
@@ -70,6 +71,7 @@ def build_alignment(
         similarity: "dot" (the paper) or "cosine" with `temperature`.
         dropout: share of elements dropped, everywhere but in the recurrence.
         hide_frame: share of the photos whose whole frame is hidden in training, so that words learn the other regions.
+        prior: weight of the detector's scores in the choice of a word's region (`DetectorPrior`); the paper has none.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -84,18 +86,31 @@ def build_alignment(
         raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
     if similarity not in ("dot", "cosine"):
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
-    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity)
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior)
     sentence_encoder = build_sentence_encoder(
-        vocabulary_size, word_dim, units, dim, dropout, similarity, temperature, word_vectors, train_words, max_words
+        vocabulary_size,
+        word_dim,
+        units,
+        dim,
+        dropout,
+        similarity,
+        temperature,
+        word_vectors,
+        train_words,
+        max_words,
+        prior=bool(prior),
     )
     inputs = {
         "region_features": keras.Input((number_of_regions, feature_dim), name="region_features"),
         "region_mask": keras.Input((number_of_regions,), dtype="bool", name="region_mask"),
+        "box_scores": keras.Input((number_of_regions,), name="box_scores"),
         "token_ids": keras.Input((max_words,), dtype="int32", name="token_ids"),
         "photo_ids": keras.Input((), dtype="int64", name="photo_ids"),
     }
-    features = inputs["region_features"] if regions == "all" else inputs["region_features"][:, :1]
-    region_vectors = region_encoder({"region_features": features})
+    there = {name: inputs[name] for name in ("region_features", "box_scores")}
+    if regions == "whole-frame":
+        there = {name: x[:, :1] for name, x in there.items()}
+    region_vectors = region_encoder(there)
     if hide_frame:
         region_vectors = HideFrame(hide_frame, name="hide_frame")(region_vectors, inputs["region_mask"])
     word_vectors = sentence_encoder({"token_ids": inputs["token_ids"]})
@@ -111,7 +126,7 @@ def load_alignment(path):
 
     Example:
         model = load_alignment("runs/alignment")
-        regions = model.get_layer("region_encoder")({"region_features": features})
+        regions = model.get_layer("region_encoder")({"region_features": features, "box_scores": box_scores})
     """
     path = Path(path)
     file = path / "model.keras" if path.is_dir() else path

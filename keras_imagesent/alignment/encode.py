@@ -42,20 +42,23 @@ def pad_sentences(sentences, max_words):
     return token_ids
 
 
-def encode_photos(model, region_features, batch_size=100, unit_length=True):
-    """Region vectors `(N,R,D)` of `region_features (N,R,F)`.
+def encode_photos(model, region_features, box_scores, batch_size=100, unit_length=True):
+    """Region vectors `(N,R,D)` of `region_features (N,R,F)` and the detector's `box_scores (N,R)`.
 
     `unit_length=False` gives those of a cosine model as they are before they get unit length.
 
     Example:
-        regions = encode_photos(model, prepared.load("dev").region_features)
+        photos = prepared.load("dev")
+        regions = encode_photos(model, photos.region_features, photos.box_scores)
     """
     encoder = model.get_layer("region_encoder")
     encode = _compiled(encoder, None if unit_length else "region_projection")
-    regions = np.empty((*region_features.shape[:2], encoder.output.shape[-1]), np.float32)
+    layer = encoder if unit_length else encoder.get_layer("region_projection")
+    regions = np.empty((*region_features.shape[:2], layer.output.shape[-1]), np.float32)
     for start in range(0, len(region_features), batch_size):
-        part = tf.cast(region_features[start : start + batch_size], tf.float32)
-        regions[start : start + batch_size] = encode({"region_features": part})
+        part = slice(start, start + batch_size)
+        features, scores = (tf.cast(x[part], tf.float32) for x in (region_features, box_scores))
+        regions[part] = encode({"region_features": features, "box_scores": scores})
     return regions
 
 

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+from keras import ops
 
 
 @keras.saving.register_keras_serializable("keras_imagesent")
@@ -31,25 +32,68 @@ class Centre(keras.layers.Layer):
         self.length.assign(max((squares / len(features)) ** 0.5, 1e-6))
 
 
-def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot"):
-    """`v = W_m CNN(I_b) + b_m` (Eq. 1): a functional model `{"region_features" (B,R,F)} -> regions (B,R,D)`.
+@keras.saving.register_keras_serializable("keras_imagesent")
+class DetectorPrior(keras.layers.Layer):
+    """Appends `weight * log(score)` to each region's vector, relative to the photo's best detection.
+
+    Against a word vector that ends in 1, the dot product is then the similarity plus the prior: what the paper calls an
+    unnormalised log probability meets the detector's own opinion of where there is something to speak of. The whole
+    frame is no detection: it counts as one whose score is `frame_score` times the best.
+
+    Args:
+        weight: of the prior.
+        frame_score: the whole frame's share of the best detection's score.
+
+    Call arguments:
+        regions `(B,R,D)`, region 0 the whole frame; box_scores `(B,R)`, 0 for absent regions.
+
+    Example:
+        regions = DetectorPrior(1.0, name="detector_prior")(regions, box_scores)  # (B, R, D + 1)
+    """
+
+    def __init__(self, weight, frame_score=0.1, **kwargs):
+        super().__init__(**kwargs)
+        self.weight, self.frame_score = weight, frame_score
+
+    def call(self, regions, box_scores):
+        detected = ops.maximum(box_scores[:, 1:], 1e-4)
+        best = ops.max(ops.pad(detected, [[0, 0], [0, 1]], constant_values=1e-4), axis=1, keepdims=True)
+        frame = ops.full_like(best, self.frame_score)
+        prior = self.weight * ops.log(ops.concatenate([frame, detected / best], axis=1))
+        return ops.concatenate([regions, ops.expand_dims(prior, -1)], axis=-1)
+
+    def compute_output_shape(self, regions_shape, box_scores_shape=None):
+        return (*regions_shape[:-1], regions_shape[-1] + 1)
+
+    def get_config(self):
+        return {**super().get_config(), "weight": self.weight, "frame_score": self.frame_score}
+
+
+def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0):
+    """`v = W_m CNN(I_b) + b_m` (Eq. 1), a functional model.
+
+    `{"region_features" (B,R,F), "box_scores" (B,R)} -> regions (B,R,D)`, or `(B,R,D+1)` with a prior.
 
     Args:
         feature_dim: F, the length of a CNN vector.
         dim: D, the size of the common space (h in the paper).
         dropout: share of the CNN vector's elements dropped in training.
         similarity: "dot" (the paper), or "cosine": the vectors get unit length.
+        prior: weight of the detector's scores (`DetectorPrior`); the paper's 0 leaves them out.
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
         encoder.get_layer("centre").measure(training_features)  # (N, 1280)
-        regions = encoder({"region_features": features})  # (B, 20, 1000)
+        regions = encoder({"region_features": features, "box_scores": box_scores})  # (B, 20, 1000)
     """
     features = keras.Input((None, feature_dim), name="region_features")
+    box_scores = keras.Input((None,), name="box_scores")
     x = Centre(name="centre")(features)
     if dropout:
         x = keras.layers.Dropout(dropout, name="feature_dropout")(x)
     x = keras.layers.Dense(dim, name="region_projection")(x)
     if similarity == "cosine":
         x = keras.layers.UnitNormalization(name="region_norm")(x)
-    return keras.Model({"region_features": features}, x, name="region_encoder")
+    if prior:
+        x = DetectorPrior(prior, name="detector_prior")(x, box_scores)
+    return keras.Model({"region_features": features, "box_scores": box_scores}, x, name="region_encoder")

@@ -58,6 +58,14 @@ class MaskWords(keras.layers.Layer):
         return {**super().get_config(), "value": self.value}
 
 
+@keras.saving.register_keras_serializable("keras_imagesent")
+class AppendOne(keras.layers.Layer):
+    """One more coordinate, always 1."""
+
+    def call(self, x):
+        return ops.concatenate([x, ops.ones_like(x[..., :1])], axis=-1)
+
+
 def build_sentence_encoder(
     vocabulary_size,
     word_dim=300,
@@ -69,6 +77,7 @@ def build_sentence_encoder(
     word_vectors=None,
     train_words=True,
     max_words=20,
+    prior=False,
 ):
     """The BRNN of Eqs. 2-6: a functional model `{"token_ids" (B,T)} -> words (B,T,D)`, zero at padding.
 
@@ -83,6 +92,7 @@ def build_sentence_encoder(
         word_vectors: `(V, word_dim)` from `read_word_vectors`, or None to start at random.
         train_words: whether word vectors are trained (the paper keeps word2vec's fixed).
         max_words: T, fixed.
+        prior: whether each word's vector ends in a 1, for the prior at the end of the regions'.
 
     Example:
         encoder = build_sentence_encoder(vocabulary_size=2537, units=512, dim=1000)
@@ -108,6 +118,8 @@ def build_sentence_encoder(
     if similarity == "cosine":
         s = keras.layers.UnitNormalization(name="word_norm")(s)
         s = keras.layers.Rescaling(1 / temperature, name="temperature")(s)
+    if prior:
+        s = AppendOne(name="append_one")(s)
     s = MaskWords(0.0, name="mask_words")(s, token_ids)
     model = keras.Model({"token_ids": token_ids}, s, name="sentence_encoder")
     if word_vectors is not None:

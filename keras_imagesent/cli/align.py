@@ -123,7 +123,7 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
     from keras_imagesent.alignment.phrases import decode_phrases, group_phrases
 
     mask = photos.region_mask[start:end]
-    regions = encode_photos(model, photos.region_features[start:end])
+    regions = encode_photos(model, photos.region_features[start:end], photos.box_scores[start:end])
     captions = [(row, caption) for row in range(start, start + len(mask)) for caption in photos.captions[row]]
     typed = [vocabulary.positions(caption) for _, caption in captions]
     limit = model.get_layer("sentence_encoder").inputs[0].shape[1]

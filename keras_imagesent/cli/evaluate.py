@@ -1,26 +1,31 @@
 """Measure trained models on a split: retrieval, grounding, captions, beams, re-ranking, regions; print the tables.
 
-Every model is optional; each adds its tables. A run may be given a name, NAME=RUN, and several may be compared. --out
-takes a folder (tables.json and tables.md are written there) or the JSON file itself (the Markdown is put beside it).
+Each model adds its tables; with none named, the shipped ones are measured. A run may be given a name, NAME=RUN, and
+several may be compared. A data set's own file instead of a prepared folder is prepared first, into a folder beside the
+tables. --out takes a folder (tables.json and tables.md are written there) or the JSON file itself (the Markdown is put
+beside it).
 
 example:
+  imagesent evaluate dataset_flickr8k.json --photos Flickr8k_Dataset --split test --out tables
   imagesent evaluate prepared/flickr8k --split dev --alignment runs/alignment --captioner runs/captioner
   imagesent evaluate prepared/flickr8k --split dev --captioner best=runs/best paper=runs/paper --average --out tables
   imagesent evaluate prepared/flickr8k --split dev --captioner runs/captioner --region-captioner runs/regions \\
       --phrase-boxes phrase_boxes_dev.csv --photos images --pairs pairs.jsonl --alignment runs/alignment
 """
 
+import dataclasses
 import json
 import shlex
 import sys
 from pathlib import Path
 
 from keras_imagesent.errors import InputError
+from keras_imagesent.shipped import shipped
 
 
 def add_arguments(parser):
     add = parser.add_argument
-    add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
+    add("prepared", type=Path, help="folder that `imagesent prepare` wrote, or a data set's file (with --photos)")
     add("--split", default="test", help="the photos to measure on (test)")
     add("--choose-on", metavar="SPLIT", help="split that the re-ranking weight is chosen on (tune, if there)")
     add(
@@ -30,7 +35,7 @@ def add_arguments(parser):
     add("--region-captioner", metavar="RUN", help="run of train-captioner on region pairs")
     add("--phrase-boxes", "--boxes", type=Path, metavar="FILE", help="human boxes: CSV, or Flickr30k Entities' folder")
     add("--region-snippets", type=Path, metavar="CSV", help="boxes with snippets of several annotators instead")
-    add("--photos", type=Path, metavar="FOLDER", help="the photos, to look under the human boxes")
+    add("--photos", type=Path, metavar="FOLDER", help="the photos of a data set's file, or to look under human boxes")
     add("--backbone", type=Path, metavar="FILE", help="the .keras that made the vectors (the shipped one)")
     add("--pairs", type=Path, metavar="FILE", help="training snippets of `imagesent align --pairs`: a region baseline")
     add("--scenes", type=Path, metavar="FOLDER", help="folder of `imagesent scenes`: how many captions are true")
@@ -42,9 +47,11 @@ def add_arguments(parser):
 
 
 def run(args):
+    if not (args.alignment or args.captioner or args.region_captioner):
+        args.alignment, args.captioner = [f"shipped={shipped('alignment')}"], [f"shipped={shipped('captioner')}"]
+        if args.photos and (args.phrase_boxes or args.region_snippets):
+            args.region_captioner = shipped("region_captioner")
     alignments, captioners = named(args.alignment), named(args.captioner)
-    if not (alignments or captioners or args.region_captioner):
-        raise InputError("name what to measure: --alignment RUN, --captioner RUN, --region-captioner RUN")
     if args.region_captioner and not (args.phrase_boxes or args.region_snippets):
         raise InputError("a region captioner is measured on boxes drawn by people: --phrase-boxes FILE")
     if args.region_captioner and not args.photos:
@@ -54,6 +61,8 @@ def run(args):
 
     from keras_imagesent.data.shards import Prepared
 
+    if args.prepared.is_file():
+        args.prepared = prepare_data_set(args)
     prepared = Prepared.open(args.prepared)
     photos = prepared.load(args.split)
     choose_on = args.choose_on or ("tune" if "tune" in prepared.splits else None)
@@ -76,6 +85,22 @@ def run(args):
         write_tables(tables, args.out)
 
 
+def prepare_data_set(args):
+    """Prepares a data set's own file as `imagesent prepare` does; the prepared folder."""
+    if not args.photos:
+        raise InputError(f"{args.prepared} is a data set's file: say where its photos are with --photos")
+    import argparse
+
+    from keras_imagesent.cli import prepare
+
+    folder = (args.out.parent if args.out.suffix == ".json" else args.out) if args.out else Path()
+    folder /= f"{args.prepared.stem}.prepared"
+    parser = argparse.ArgumentParser()
+    prepare.add_arguments(parser)
+    prepare.run(parser.parse_args([str(args.prepared), "--photos", str(args.photos), "--out", str(folder)]))
+    return folder
+
+
 def named(runs):
     """`["best=runs/a", "runs/b"]` -> `{"best": Path("runs/a"), "b": Path("runs/b")}`."""
     found = {}
@@ -92,8 +117,8 @@ def named(runs):
 
 
 def alignment_tables(show, args, runs, prepared, photos, command):
+    from keras_imagesent.alignment.alignment_model import load_alignment
     from keras_imagesent.cli.align import own_beta
-    from keras_imagesent.data.vocabulary import Vocabulary
     from keras_imagesent.evaluation.alignment_tables import (
         grounding_table,
         magnitude_tables,
@@ -101,18 +126,33 @@ def alignment_tables(show, args, runs, prepared, photos, command):
         retrieval_table,
     )
 
-    for run in runs.values():
-        path = (run if run.is_dir() else run.parent) / "vocabulary.json"
-        if Vocabulary.load(path).words != prepared.vocabulary.words:
-            raise InputError(f"{run} speaks other words than {args.prepared}: it was trained on other data")
+    first, *others = runs.values()
+    vocabulary = _vocabulary(first)
+    for run in others:
+        if _vocabulary(run).words != vocabulary.words:
+            raise InputError(f"{run} speaks other words than {first}: measure them in two runs")
+    takes = load_alignment(first).input["region_features"].shape[-1]
+    if takes != prepared.feature_dim:
+        raise InputError(
+            f"{args.prepared} holds vectors of {prepared.feature_dim} numbers, {first} takes {takes}: "
+            "prepare the photos with the backbone that it was trained on"
+        )
+    if vocabulary.words != prepared.vocabulary.words:  # trained on other photos: their sentences in its own words
+        token_ids = [[vocabulary.encode(text) for text in captions] for captions in photos.captions]
+        photos = dataclasses.replace(photos, token_ids=token_ids)
     paper = {"COCO": "COCO 1K" if args.folds > 1 else "COCO 5K"}.get(args.paper, args.paper)
     show(retrieval_table(runs, photos, args.split, paper, args.average, args.folds, command))
     if args.phrase_boxes:
         items = read_items(args.phrase_boxes)
         betas = {name: own_beta(run) for name, run in runs.items()}
-        show(grounding_table(runs, photos, prepared.vocabulary, items, args.split, betas, command))
-    first = next(iter(runs.values()))
-    show(*magnitude_tables(first, photos, prepared.vocabulary, args.split, command))
+        show(grounding_table(runs, photos, vocabulary, items, args.split, betas, command))
+    show(*magnitude_tables(first, photos, vocabulary, args.split, command))
+
+
+def _vocabulary(run):
+    from keras_imagesent.data.vocabulary import Vocabulary
+
+    return Vocabulary.load((run if run.is_dir() else run.parent) / "vocabulary.json")
 
 
 def caption_tables(show, args, runs, alignments, prepared, photos, chooser, command):
@@ -137,7 +177,6 @@ def region_tables(show, args, captioners, alignments, prepared, photos, command)
     from keras_imagesent.evaluation.alignment_tables import read_items
     from keras_imagesent.evaluation.caption_tables import region_table
     from keras_imagesent.evaluation.region_snippets import box_vectors, read_region_snippets, regions_of_phrases
-    from keras_imagesent.shipped import shipped
 
     if args.region_snippets:
         regions = read_region_snippets(args.region_snippets)

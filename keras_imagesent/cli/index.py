@@ -121,7 +121,7 @@ def add_prepared(collection, part, folder, split, photos_folder):
     from keras_imagesent.data.shards import Prepared
 
     photos = Prepared.open(folder).load(split)
-    regions = encode_photos(part.model, photos.region_features)
+    regions = encode_photos(part.model, photos.region_features, photos.box_scores)
     present = photos.region_mask
     paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
     collection.photos.add(

@@ -17,7 +17,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "train_words",
+    "hide_frame", "prior", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -40,6 +40,7 @@ HELP = {
     "temperature": "of the cosine",
     "dropout": "share dropped everywhere but in the recurrence",
     "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
+    "prior": "weight of the detector's scores in the choice of a word's region",
     "beta": "ties between neighbouring words when this run decodes phrases (Eq. 12); kept with it, not trained",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",

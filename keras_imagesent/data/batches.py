@@ -22,6 +22,7 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
         for batch in pair_batches(Prepared.open("prepared"), "train"):
             batch["region_features"]  # (100, 20, 1280) float32
             batch["region_mask"]      # (100, 20) bool
+            batch["box_scores"]       # (100, 20) float32
             batch["token_ids"]        # (100, 20) int32
             batch["photo_ids"]        # (100,) int64
     """
@@ -47,6 +48,7 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
     signature = {
         "region_features": tf.TensorSpec((None, regions, features), tf.float16),
         "region_mask": tf.TensorSpec((None, regions), tf.bool),
+        "box_scores": tf.TensorSpec((None, regions), tf.float32),
         "token_ids": tf.TensorSpec((None, max_words), tf.int32),
         "photo_ids": tf.TensorSpec((None,), tf.int64),
     }
@@ -118,6 +120,7 @@ def _gather(photos, rows, sentences, max_words):
     return {
         "region_features": photos.region_features[rows],
         "region_mask": photos.region_mask[rows],
+        "box_scores": photos.box_scores[rows],
         "token_ids": token_ids,
         "photo_ids": photos.photo_ids[rows],
     }

@@ -24,10 +24,10 @@ GROUNDS = {
     "water": ((60, 120, 150), (140, 190, 205), (16, 3)),
     "stone": ((105, 105, 108), (160, 158, 155), (6, 6)),
     "brick": ((140, 72, 58), (190, 125, 105), (14, 6)),
-    "carpet": ((96, 74, 118), (150, 126, 165), (3, 3)),
-    "leaves": ((140, 92, 40), (214, 168, 88), (12, 12)),
-    "ice": ((150, 196, 214), (218, 240, 246), (40, 40)),
+    "tiles": ((196, 206, 200), (226, 232, 228), (20, 20)),
 }
+# ground -> width and height of its bricks or tiles, and how far every other row is moved, in pixels
+JOINTS = {"brick": (44, 18, 22), "tiles": (40, 40, 0)}
 SHARPEN = 3  # objects are drawn this much larger, then made smaller: smooth edges
 
 
@@ -56,7 +56,12 @@ def ground_texture(ground, width, height, rng):
     smooth = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
     amount = np.clip(0.75 * np.asarray(smooth) + 0.25 * rng.random((height, width), dtype=np.float32), 0, 1)[..., None]
     brightness = rng.uniform(0.9, 1.08)
-    return np.clip((np.array(dark) * (1 - amount) + np.array(light) * amount) * brightness, 0, 255).astype(np.uint8)
+    texture = (np.array(dark) * (1 - amount) + np.array(light) * amount) * brightness
+    if ground in JOINTS:
+        across, down, moved = JOINTS[ground]
+        y, x = np.mgrid[0:height, 0:width] + rng.integers(0, 20, (2, 1, 1))
+        texture[(y % down < 2) | ((x + moved * (y // down % 2)) % across < 2)] *= 0.62
+    return np.clip(texture, 0, 255).astype(np.uint8)
 
 
 def shaded(colour, mask, rng):
@@ -136,6 +141,35 @@ def _flower(draw, width, height):
     _polygon(draw, width, height, np.stack([(x - x.min()) / np.ptp(x), (y - y.min()) / np.ptp(y)], axis=1))
 
 
+def _diamond(draw, width, height):
+    _polygon(draw, width, height, [(0.5, 0), (1, 0.5), (0.5, 1), (0, 0.5)])
+
+
+def _house(draw, width, height):
+    _polygon(draw, width, height, [(0.5, 0), (1, 0.45), (0.86, 0.45), (0.86, 1), (0.14, 1), (0.14, 0.45), (0, 0.45)])
+    draw.rectangle((0.4 * width, 0.62 * height, 0.6 * width, height), fill=0)
+
+
+def _tree(draw, width, height):
+    _polygon(draw, width, height, [(0.5, 0), (0.8, 0.35), (0.65, 0.35), (1, 0.7), (0, 0.7), (0.35, 0.35), (0.2, 0.35)])
+    draw.rectangle((0.4 * width, 0.7 * height, 0.6 * width, height), fill=255)
+
+
+def _bolt(draw, width, height):
+    _polygon(draw, width, height, [(0.55, 0), (0, 0.6), (0.4, 0.6), (0.25, 1), (1, 0.36), (0.58, 0.36), (0.95, 0)])
+
+
+def _crown(draw, width, height):
+    _polygon(draw, width, height, [(0, 0), (0.27, 0.45), (0.5, 0), (0.73, 0.45), (1, 0), (0.9, 1), (0.1, 1)])
+
+
+def _ladder(draw, width, height):
+    draw.rectangle((0, 0, 0.2 * width, height), fill=255)
+    draw.rectangle((0.8 * width, 0, width, height), fill=255)
+    for step in (0.1, 0.36, 0.62, 0.86):
+        draw.rectangle((0, step * height, width, (step + 0.1) * height), fill=255)
+
+
 SHAPES = {
     "ball": _ball,
     "box": _box,
@@ -147,4 +181,10 @@ SHAPES = {
     "moon": _moon,
     "arrow": _arrow,
     "flower": _flower,
+    "diamond": _diamond,
+    "house": _house,
+    "tree": _tree,
+    "bolt": _bolt,
+    "crown": _crown,
+    "ladder": _ladder,
 }

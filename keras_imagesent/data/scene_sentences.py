@@ -15,6 +15,8 @@ NOUNS = {shape: (shape,) for shape in SHAPES} | {
     "cross": ("cross", "plus"),
     "moon": ("moon", "crescent"),
     "flower": ("flower", "blossom"),
+    "house": ("house", "hut"),
+    "bolt": ("bolt", "flash"),
 }
 COLOUR_WORDS = {colour: (colour,) for colour in COLOURS} | {"purple": ("purple", "violet")}
 SIZE_WORDS = {"big": ("big", "large"), "small": ("small", "little")}
@@ -90,7 +92,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
         start = len(tokenise(text))
         text += phrase
         phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
-    if rng.random() < (1.0, 0.9, 0.6)[len(mentioned) - 1]:  # who says little of the objects says where they are
+    if rng.random() < (1.0, 0.9, 0.8)[len(mentioned) - 1]:  # who says little of the objects says where they are
         text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
     return f"{text[0].upper()}{text[1:]} .", phrases
 
@@ -99,7 +101,7 @@ def _phrase(scene, thing, rng):
     """Names one object so that no other object of the scene is meant: "small red ball", "red ball" or "ball"."""
     noun = rng.choice(NOUNS[thing["shape"]])
     alone = sum(other["shape"] == thing["shape"] for other in scene["objects"]) == 1
-    if alone and rng.random() < 0.05:
+    if alone and rng.random() < (0.1 if scene["told_apart"] else 0.6):
         return noun
     size = f"{rng.choice(SIZE_WORDS[thing['size']])} " if rng.random() < 0.15 else ""
     return f"{size}{rng.choice(COLOUR_WORDS[thing['colour']])} {noun}"

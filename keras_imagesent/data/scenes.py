@@ -1,8 +1,8 @@
 """A generated data set: scenes of coloured objects, sentences about them, and the box of every phrase.
 
 Always the same for a seed. Every scene has objects that its sentences never mention. A quarter of the scenes repeat the
-one before with the colours dealt out anew: only who binds each colour to its object tells the two apart, and the whole
-frame hardly shows that.
+one before with the colours dealt out anew, and the sentences of both name the colours: only who binds each colour to
+its object tells the two apart, and the whole frame hardly shows that.
 """
 
 import csv
@@ -101,20 +101,30 @@ def invent_scenes(number, seed=0, shares=None):
         repeat = last and not last["repeats"] and rng.random() < 0.33
         scene = (_recoloured(last, rng) if repeat else None) or _new(rng)
         scene |= {"filename": f"scene_{position:05d}.jpg", "split": split}
+        if scene["repeats"]:
+            last["told_apart"] = True
+            last["captions"] = _captions(last, rng, rare_uses)
         scene["captions"] = _captions(scene, rng, rare_uses)
         scenes.append(scene)
     return scenes
 
 
 def _new(rng):
-    """A scene of three or four different objects; one or two of them it never mentions."""
+    """A scene of three or four different objects, sometimes two of one shape; one of them it never mentions."""
     width, height = rng.choice(SIDES)
-    kinds = rng.sample([(shape, colour) for shape in SHAPES for colour in COLOURS], rng.choice((3, 4, 4, 4, 4)))
-    objects = [{"shape": shape, "colour": colour, "size": rng.choice(list(SIZES))} for shape, colour in kinds]
+    shapes = rng.sample(list(SHAPES), 3 if rng.random() < 0.1 else 4)
+    if rng.random() < 0.2:
+        shapes[-1] = shapes[0]
+    colours = rng.sample(list(COLOURS), len(shapes))
+    objects = [
+        {"shape": shape, "colour": colour, "size": rng.choice(list(SIZES))}
+        for shape, colour in zip(shapes, colours, strict=True)
+    ]
     scene = {"width": width, "height": height, "ground": rng.choice(list(GROUNDS)), "objects": objects}
     return _placed(scene, rng) | {
-        "mentioned": rng.choice((2, 3, 3, 3, 3)) if len(objects) == 4 else 2,
+        "mentioned": len(objects) - 1,
         "repeats": False,
+        "told_apart": False,
     }
 
 
@@ -131,7 +141,7 @@ def _recoloured(scene, rng):
         return None
     dealt = rng.choice(dealings)
     objects = [thing | {"colour": colour} for thing, colour in zip(scene["objects"], dealt, strict=True)]
-    return _placed(scene | {"objects": objects}, rng) | {"repeats": True}
+    return _placed(scene | {"objects": objects}, rng) | {"repeats": True, "told_apart": True}
 
 
 def _placed(scene, rng):
@@ -159,7 +169,7 @@ def _captions(scene, rng, rare_uses):
     """Two to five different sentences about the objects that this scene mentions: its first ones."""
     captions, wanted = {}, rng.randint(2, 5)
     while len(captions) < wanted:
-        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (2, 7, 10))[0])
+        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (1, 3, 90))[0])
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
         rare = None if rare_uses[rare] >= 2 else rare
         text, phrases = write_sentence(scene, rng.sample(range(scene["mentioned"]), how_many), rng, rare)

@@ -83,7 +83,6 @@ def grounding_table(runs, photos, vocabulary, items, split, betas=None, command=
         model = load_alignment(run)
         found = measure_grounding(model, photos, items, vocabulary)
         rows.append([name, *found["model"].values()])
-        rows.append([f"{name}, weighed by the detector's score", *found["model and detector"].values()])
         beta = (betas or {}).get(name)
         if beta is not None:
             chained = measure_grounding(model, photos, items, vocabulary, beta)["model"]

@@ -47,7 +47,8 @@ def best_snippets(alignment, vocabulary, region_features, snippets, chunk=2000):
     score = alignment.get_layer("scores").score
     best = []
     for start in range(0, len(region_features), chunk):
-        regions = encode_photos(alignment, region_features[start : start + chunk, None])
+        alone = region_features[start : start + chunk, None]
+        regions = encode_photos(alignment, alone, np.ones(alone.shape[:2], np.float32))
         scores = score_pairs(regions, words, np.ones(regions.shape[:2], bool), score)
         best += [snippets[row] for row in scores.argmax(axis=1)]
     return best

@@ -132,7 +132,8 @@ def similarities(model, photos, items, vocabulary):
     if not items:
         raise InputError("none of the phrase boxes belongs to a photo of this split: compare the file names")
     wanted = sorted({rows[item.filename] for item in items})
-    regions = dict(zip(wanted, encode_photos(model, photos.region_features[wanted]), strict=True))
+    encoded = encode_photos(model, photos.region_features[wanted], photos.box_scores[wanted])
+    regions = dict(zip(wanted, encoded, strict=True))
     sentences, marks = [], []
     for item in items:
         captions = photos.captions[rows[item.filename]]
@@ -153,14 +154,12 @@ def measure_grounding(model, photos, items, vocabulary, beta=None, threshold=0.5
     """Accuracy in percent of the model and of what it is compared with.
 
     The model's region for a phrase maximises the sum of its words' similarities. With `beta`, the MRF decodes the
-    sentence and the phrase takes the region that most of its words got. "model and detector" takes the similarity for
-    what the paper calls it, an unnormalised log probability, and adds the log of the detector's score as a prior. The
-    pointing game asks whether the region's centre lies in a human box.
+    sentence and the phrase takes the region that most of its words got. The pointing game asks whether the
+    region's centre lies in a human box.
 
     Returns:
-        `{"model": {"accuracy", "pointing"}, "model and detector": ..., "whole frame": ..., "random region": ...,
-        "largest detector score": ..., "best region": ..., "items": number}`; `best region` is the most any choice could
-        reach.
+        `{"model": {"accuracy", "pointing"}, "whole frame": ..., "random region": ..., "largest detector score": ...,
+        "best region": ..., "items": number}`; `best region` is the most any choice could reach.
 
     Example:
         measure_grounding(model, prepared.load("dev"), read_phrase_boxes(path), prepared.vocabulary)["model"]
@@ -172,11 +171,10 @@ def measure_grounding(model, photos, items, vocabulary, beta=None, threshold=0.5
         hit, point = hits(boxes, item.boxes, threshold), points(boxes, item.boxes)
         chosen = choose_region(similarity, in_phrase, mask, beta)
         scores = photos.box_scores[row][mask]
-        weighed = choose_detection(similarity, in_phrase, mask, scores)
         confident = 1 + int(np.argmax(scores[1:])) if len(scores) > 1 else 0
-        rows.append([(x[chosen], x[weighed], x[0], x.mean(), x[confident], x.any()) for x in (hit, point)])
+        rows.append([(x[chosen], x[0], x.mean(), x[confident], x.any()) for x in (hit, point)])
     accuracy, pointing = 100 * np.array(rows, float).mean(axis=0)
-    names = ("model", "model and detector", "whole frame", "random region", "largest detector score", "best region")
+    names = ("model", "whole frame", "random region", "largest detector score", "best region")
     result = {
         n: {"accuracy": float(a), "pointing": float(p)} for n, a, p in zip(names, accuracy, pointing, strict=True)
     }
@@ -194,14 +192,6 @@ def choose_region(similarity, in_phrase, region_mask, beta=None):
         votes = np.bincount(path, minlength=similarity.shape[1])
         totals = np.where(votes == votes.max(), totals, -np.inf)
     return int(totals.argmax())
-
-
-def choose_detection(similarity, in_phrase, region_mask, box_scores):
-    """The detection with the largest mean similarity + log of its score; the whole frame if there is none."""
-    if len(box_scores) == 1:
-        return 0
-    similarity = similarity[:, region_mask][in_phrase].mean(axis=0) if in_phrase.any() else np.zeros(len(box_scores))
-    return 1 + int((similarity + np.log(np.maximum(box_scores, 1e-6)))[1:].argmax())
 
 
 def choose_beta(model, photos, items, vocabulary, betas=(0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):

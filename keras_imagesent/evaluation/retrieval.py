@@ -15,7 +15,8 @@ def score_pairs(regions, words, region_mask, score="max_sim"):
     Chunked: beside its inputs and the result it holds some 45 MB.
 
     Example:
-        regions, words = encode_photos(model, photos.region_features), encode_sentences(model, sentences)
+        regions = encode_photos(model, photos.region_features, photos.box_scores)
+        words = encode_sentences(model, sentences)
         scores = score_pairs(regions, words, photos.region_mask)
     """
     number, count, dim = regions.shape
@@ -92,19 +93,21 @@ def measure_scores(scores, photo_of_sentence):
     return result
 
 
-def score_split(model, region_features, region_mask, sentences):
-    """An alignment model's own scores of all photos with all sentences (lists of ids): `(K,L)`.
+def score_split(model, photos, sentences, part=slice(None)):
+    """An alignment model's own scores of a split's photos (or a part of them) with sentences (lists of ids): `(K,L)`.
 
     Words are encoded and forgotten a thousand sentences at a time: 5,000 photos x 25,000 sentences take 0.5 GB for the
     scores, 0.4 GB for the regions (h = 1000), and fit in 2 GB with all the rest.
 
     Example:
-        scores = score_split(model, photos.region_features, photos.region_mask, [vocabulary.encode("a dog runs")])
+        scores = score_split(model, prepared.load("dev"), [vocabulary.encode("a dog runs")])
     """
     layer = model.get_layer("scores")
-    if layer.whole_frame:
-        region_features, region_mask = region_features[:, :1], region_mask[:, :1]
-    regions = encode_photos(model, region_features)
+    region_features, box_scores, region_mask = (
+        x[part, :1] if layer.whole_frame else x[part]
+        for x in (photos.region_features, photos.box_scores, photos.region_mask)
+    )
+    regions = encode_photos(model, region_features, box_scores)
     scores = np.empty((len(regions), len(sentences)), np.float32)
     for start in range(0, len(sentences), SENTENCES_AT_ONCE):
         words = encode_sentences(model, sentences[start : start + SENTENCES_AT_ONCE])
@@ -126,6 +129,6 @@ def measure_retrieval(model, photos, folds=1):
         part = slice(rows[0], rows[-1] + 1)
         sentences = [ids for captions in photos.token_ids[part] for ids in captions]
         photo_of_sentence = np.repeat(np.arange(len(rows)), [len(captions) for captions in photos.token_ids[part]])
-        scores = score_split(model, photos.region_features[part], photos.region_mask[part], sentences)
+        scores = score_split(model, photos, sentences, part)
         results.append(measure_scores(scores, photo_of_sentence))
     return {name: float(np.mean([result[name] for result in results])) for name in results[0]}

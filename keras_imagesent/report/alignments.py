@@ -28,10 +28,10 @@ def align_split(model, vocabulary, photos, beta):
     3
     """
     layer = model.get_layer("scores")
-    features, mask = photos.region_features, photos.region_mask
+    features, box_scores, mask = photos.region_features, photos.box_scores, photos.region_mask
     if layer.whole_frame:
-        features, mask = features[:, :1], mask[:, :1]
-    regions = encode_photos(model, features)
+        features, box_scores, mask = features[:, :1], box_scores[:, :1], mask[:, :1]
+    regions = encode_photos(model, features, box_scores)
     texts = [text for captions in photos.captions for text in captions]
     photo_of_sentence = np.repeat(np.arange(len(photos.filenames)), [len(c) for c in photos.captions])
     words = encode_sentences(model, [vocabulary.encode(text) for text in texts])

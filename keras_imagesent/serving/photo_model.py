@@ -239,7 +239,7 @@ class PhotoModel(tf.Module):
         """Pixels -> `boxes`, `box_scores`, `region_mask`, `region_features` and, with an alignment, `regions`."""
         found = dict(self._extract(pixels))
         if self.alignment:
-            found["regions"] = self.region_encoder({"region_features": found["region_features"]})
+            found["regions"] = self._encode_regions(found)
         return found
 
     def captions_of(self, features, joined=False):
@@ -268,11 +268,14 @@ class PhotoModel(tf.Module):
 
     # --- alignment ---
 
+    def _encode_regions(self, found):
+        return self.region_encoder({name: found[name] for name in ("region_features", "box_scores")})
+
     def _embed_image(self, image_bytes):
         pixels, status = self._decode(image_bytes)
         found = self._extract(pixels)
         mask = found["region_mask"] & (status == OK)[:, None]
-        regions = self.region_encoder({"region_features": found["region_features"]})
+        regions = self._encode_regions(found)
         return {
             "regions": tf.where(mask[:, :, None], regions, 0.0),
             "region_mask": mask,
@@ -313,7 +316,7 @@ class PhotoModel(tf.Module):
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
         ids = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, self.max_words])  # (B*N,T)
         vectors = self.sentence_encoder({"token_ids": ids})
-        regions = self.region_encoder({"region_features": found["region_features"]})
+        regions = self._encode_regions(found)
         regions = tf.repeat(regions, self.n_captions, axis=0)
         mask = tf.repeat(found["region_mask"], self.n_captions, axis=0)
         similarity = tf.einsum("btd,brd->btr", vectors, regions)

@@ -49,6 +49,7 @@ def make_batch():
     return {
         "region_features": rng.random((BATCH, REGIONS, FEATURES), np.float32),
         "region_mask": np.ones((BATCH, REGIONS), bool),
+        "box_scores": np.ones((BATCH, REGIONS), np.float32),
         "token_ids": rng.integers(1, VOCABULARY + 1, (BATCH, LENGTH)).astype(np.int32),
         "photo_ids": np.arange(BATCH),
     }

@@ -24,6 +24,7 @@ def ten_pairs(number=10):
     return {
         "region_features": rng.normal(size=(number, 3, 12)).astype("float32"),
         "region_mask": np.ones((number, 3), bool),
+        "box_scores": rng.uniform(0.01, 1, (number, 3)).astype("float32"),
         "token_ids": token_ids,
         "photo_ids": np.arange(number, dtype="int64"),
     }
@@ -31,8 +32,8 @@ def ten_pairs(number=10):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"score": "defrag"}, {"regions": "whole-frame"}, {"negatives": "hardest"}, COSINE],
-    ids=["paper", "defrag", "whole frame", "hardest", "cosine"],
+    [{}, {"score": "defrag"}, {"regions": "whole-frame"}, {"negatives": "hardest"}, COSINE, {**COSINE, "prior": 0.5}],
+    ids=["paper", "defrag", "whole frame", "hardest", "cosine", "prior"],
 )
 def test_learns_ten_pairs_by_heart(options):
     keras.utils.set_random_seed(0)

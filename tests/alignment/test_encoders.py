@@ -50,7 +50,8 @@ def test_cosine_gives_unit_vectors_over_the_temperature():
     lengths = np.linalg.norm(words[0], axis=1)
     np.testing.assert_allclose(lengths[3:], 0)
     assert set(np.round(lengths[:3], 4)) <= {0.0, 4.0}  # a word behind a dead ReLU stays zero
-    regions = build_region_encoder(8, dim=5, similarity="cosine")({"region_features": RNG.normal(size=(2, 3, 8))})
+    encoder = build_region_encoder(8, dim=5, similarity="cosine")
+    regions = encoder({"region_features": RNG.normal(size=(2, 3, 8)), "box_scores": np.ones((2, 3))})
     np.testing.assert_allclose(np.linalg.norm(regions, axis=2), 1, rtol=1e-5)
 
 
@@ -61,8 +62,22 @@ def test_region_encoder_centres_then_projects():
     mean = features.mean(axis=0)
     length = np.sqrt(np.square(features - mean).sum(axis=1).mean())
     kernel = np.asarray(encoder.get_layer("region_projection").kernel)
-    regions = encoder({"region_features": features[None]})
+    regions = encoder({"region_features": features[None], "box_scores": np.ones((1, 50))})
     np.testing.assert_allclose(regions[0], (features - mean) / length @ kernel, atol=1e-5)
+
+
+def test_the_prior_adds_the_log_of_the_detectors_score_to_every_similarity():
+    features, scores = RNG.normal(size=(2, 4, 8)), np.array([[1, 0.8, 0.2, 0], [1, 0, 0, 0]])
+    plain, weighed = (build_region_encoder(8, dim=5, prior=prior) for prior in (0.0, 0.5))
+    weighed.set_weights(plain.get_weights())
+    inputs = {"region_features": features, "box_scores": scores}
+    sentences = small_sentence_encoder(prior=True, dim=5)
+    words = sentences({"token_ids": np.array([[1, 2, 3, 0, 0, 0, 0]])}).numpy()
+    np.testing.assert_array_equal(words[0, :, -1], [1, 1, 1, 0, 0, 0, 0])
+    added = weighed(inputs) @ words[0, 0] - plain(inputs) @ words[0, 0, :-1]
+    # relative to the best detection; the frame counts a tenth of it; absent regions and photos without a detection too
+    expected = 0.5 * np.log([[0.1, 1, 0.25, 1e-4 / 0.8], [0.1, 1, 1, 1]])
+    np.testing.assert_allclose(added, expected, atol=1e-5)
 
 
 def test_word_vectors_are_taken_over_and_kept_fixed():

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from keras_imagesent.cli.main import main
+from keras_imagesent.data.scenes import make_scenes
 from tests.tiny_prepared import FEATURES, write_tiny_prepared
 
 
@@ -69,7 +70,7 @@ def test_every_table_is_printed_and_written(folder, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([], "name what to measure"),
+        ([], "holds vectors of 16 numbers"),
         (["--captioner", "nowhere"], "no run at nowhere"),
         (["--region-captioner", "run"], "--phrase-boxes FILE"),
         (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "--photos FOLDER"),
@@ -81,3 +82,21 @@ def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
     assert main(["evaluate", str(folder / "prepared"), *(text.format(folder) for text in wrong)]) == 2
     error = capsys.readouterr().err
     assert message in error and "Traceback" not in error
+
+
+def test_a_data_sets_own_file_and_the_shipped_models_are_enough(tmp_path, capsys):
+    make_scenes(tmp_path / "scenes", 12)
+    command = ["evaluate", str(tmp_path / "scenes/dataset.json"), "--photos", str(tmp_path / "scenes/images")]
+    command += ["--split", "val", "--beams", "1", "--phrase-boxes", str(tmp_path / "scenes/phrase_boxes.csv")]
+    assert main([*command, "--out", str(tmp_path / "tables")]) == 0
+    tables = {table["name"]: table for table in json.loads((tmp_path / "tables/tables.json").read_text())}
+    assert {"retrieval", "grounding", "captions", "regions"} <= set(tables)
+    assert tables["retrieval"]["rows"][0][0] == "shipped"
+    assert tables["retrieval"]["rows"][0][1] > 0  # of two photos one is described best by its own sentence
+    prepared = tmp_path / "tables/dataset.prepared"
+    before = {path.name: path.stat().st_mtime_ns for path in prepared.glob("*.tfrecord*")}
+    assert before and main([*command, "--out", str(tmp_path / "tables")]) == 0  # a second time nothing is extracted
+    assert {path.name: path.stat().st_mtime_ns for path in prepared.glob("*.tfrecord*")} == before
+
+    assert main(["evaluate", str(tmp_path / "scenes/dataset.json")]) == 2
+    assert "say where its photos are with --photos" in capsys.readouterr().err

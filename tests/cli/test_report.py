@@ -56,7 +56,8 @@ def test_alignments_are_the_models(work, report):
     found = read_script(report / "data/photos-0000.js")["PHOTOS[0]"]
     summary = read_script(report / "data/summary.js")["SUMMARY"]
     vocabulary, scores = model.alignment.vocabulary, model.alignment.model
-    regions = scores.get_layer("region_encoder")({"region_features": photos.region_features.astype(np.float32)}).numpy()
+    features = {"region_features": photos.region_features.astype(np.float32), "box_scores": photos.box_scores}
+    regions = scores.get_layer("region_encoder")(features).numpy()
     length = scores.get_layer("sentence_encoder").inputs[0].shape[1]
 
     def score(k, text):  # Eq. 8

@@ -37,7 +37,7 @@ def write_prepared(folder, sentences_of_photos, per_shard=8):
                         "number_of_regions": 2,
                         "region_features": np.full((REGIONS, FEATURES), photo, "<f2"),
                         "boxes": np.zeros((REGIONS, 4), "<f4"),
-                        "box_scores": np.zeros(REGIONS, "<f4"),
+                        "box_scores": np.full(REGIONS, photo / 100, "<f4"),
                         "captions": ["words"] * number,
                         "token_ids": [n + 1 for n in range(number) for _ in range(n + 1)],
                         "lengths": [n + 1 for n in range(number)],

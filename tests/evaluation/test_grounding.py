@@ -34,17 +34,6 @@ def test_chosen_region_sums_the_words_of_the_phrase():
     assert grounding.choose_region(similarity, in_phrase, mask, beta=100.0) == 0  # one region for the whole sentence
 
 
-def test_chosen_detection_weighs_similarity_with_the_detectors_score():
-    similarity, in_phrase = np.array([[9.0, 2.0, 1.0], [9.0, 0.0, 0.0]]), np.array([True, False])
-    mask = np.ones(3, bool)
-    assert grounding.choose_detection(similarity, in_phrase, mask, np.array([1, 0.5, 0.5])) == 1
-    assert (
-        grounding.choose_detection(similarity, in_phrase, mask, np.array([1, 0.1, 0.5])) == 2
-    )  # e^2 x 0.1 < e^1 x 0.5
-    assert grounding.choose_detection(similarity, np.zeros(2, bool), mask, np.array([1, 0.1, 0.5])) == 2
-    assert grounding.choose_detection(similarity[:, :1], in_phrase, mask[:1], np.ones(1)) == 0
-
-
 def test_reads_the_csv(tmp_path):
     path = tmp_path / "boxes.csv"
     path.write_text(

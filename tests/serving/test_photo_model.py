@@ -69,7 +69,7 @@ def test_align_gives_the_models_own_numbers(model):
     ids[0, :5] = VOCABULARY.encode(sentence)
     pixels, _ = model._decode(tf.constant([JPEG]))
     found = model.extractor(pixels)
-    regions = model.region_encoder({"region_features": found["region_features"]})
+    regions = model.region_encoder({name: found[name] for name in ("region_features", "box_scores")})
     words = model.sentence_encoder({"token_ids": ids})
     similarity = np.einsum("td,rd->tr", words[0], regions[0])[:5]
     np.testing.assert_allclose(answer["similarity"][0, known], similarity, atol=1e-5)
