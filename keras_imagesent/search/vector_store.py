@@ -1,17 +1,18 @@
-"""Vectors in groups (a photo's regions, a sentence's words) on disk, memory-mapped, in segments never rewritten."""
+"""Vectors in groups (a photo's regions, a sentence's words) on disk, memory-mapped, in segments."""
 
 import json
 import os
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from keras_imagesent.errors import InputError
 
-CHUNK_BYTES = 64 << 20  # what one matrix product reads: large enough to run at full rate, small beside any memory
+CHUNK_BYTES = 64 << 20  # what one matrix product takes of memory beside the mapped vectors
 
 
 @dataclass
@@ -42,8 +43,9 @@ def reversed_mean_scores(similarity, starts):
 class VectorStore:
     """Groups of vectors in a folder; adding writes a new segment, removing a mark.
 
-    `state.json` names the segments and the removed groups, and is replaced whole: a reader sees the store before
-    or after a change, never between.
+    A new segment takes in the ones before it that are no larger: ten thousand photos added one by one are a dozen
+    segments, each vector written a dozen times. `state.json` names the segments and the removed groups, and is
+    replaced whole: a reader sees the store before or after a change, never between.
 
     Args:
         folder: where the store lives; made when it is not there.
@@ -70,7 +72,7 @@ class VectorStore:
             self._write_state()
 
     def __len__(self):
-        return sum(segment["groups"] - len(segment["removed"]) for segment in self.state["segments"])
+        return sum(map(_size, self.state["segments"]))
 
     @property
     def dim(self):
@@ -92,50 +94,41 @@ class VectorStore:
         for name, group in zip(names, groups, strict=True):
             if group.ndim != 2 or group.shape[1] != self.dim or len(group) == 0:
                 raise InputError(f"{name}: vectors of shape {group.shape} do not fit a store of {self.dim} dimensions")
-        segment = uuid.uuid4().hex[:12]
-        temporary = self.folder / f".{segment}"
-        temporary.mkdir()
-        starts = np.cumsum([0, *map(len, groups)])
-        np.save(temporary / "vectors.npy", np.concatenate(groups))
-        np.save(temporary / "starts.npy", starts)
-        all_boxes = np.zeros((starts[-1], 4)) if boxes is None else np.concatenate([np.asarray(b) for b in boxes])
-        np.save(temporary / "boxes.npy", all_boxes.astype(np.float32))
-        (temporary / "names.json").write_text(json.dumps(names))
-        (temporary / "details.json").write_text(json.dumps(list(details or [""] * len(names))))
-        os.replace(temporary, self.folder / segment)
-        last = {name: position for position, name in enumerate(names)}
-        twice = [position for position, name in enumerate(names) if last[name] != position]
+        boxes = [np.zeros((len(group), 4)) for group in groups] if boxes is None else boxes
+        details = details or [""] * len(names)
+        last = {name: position for position, name in enumerate(names)}  # of a name given twice the last counts
+        new = [Group(*row) for row in zip(names, groups, boxes, details, strict=True)]
+        new = [group for position, group in enumerate(new) if last[group.name] == position]
         self._mark_removed(set(names))
-        self.state["segments"].append({"name": segment, "groups": len(names), "removed": twice})
+        kept, absorbed, number = self.state["segments"].copy(), [], len(new)
+        while kept and _size(kept[-1]) <= number:
+            absorbed.insert(0, kept.pop())
+            number += _size(absorbed[0])
+        segment = self._write_segment([*chain.from_iterable(map(self._groups, absorbed)), *new])
+        self.state["segments"] = [*kept, {"name": segment, "groups": number, "removed": []}]
         self._write_state()
+        self._delete(absorbed)
 
     def remove(self, names):
         """Removes groups by name; returns how many were there. Nothing is rewritten; an empty segment is deleted."""
         removed = self._mark_removed(set(names))
-        empty = [s for s in self.state["segments"] if s["groups"] == len(s["removed"])]
-        self.state["segments"] = [s for s in self.state["segments"] if s not in empty]
+        empty = [segment for segment in self.state["segments"] if not _size(segment)]
+        self.state["segments"] = [segment for segment in self.state["segments"] if _size(segment)]
         self._write_state()
-        for segment in empty:
-            self._open.pop(segment["name"], None)
-            shutil.rmtree(self.folder / segment["name"], ignore_errors=True)
+        self._delete(empty)
         return removed
 
     def names(self):
         """The names of all groups, in the order they were added."""
-        names = []
-        for segment in self.state["segments"]:
-            removed = set(segment["removed"])
-            here = self._arrays(segment)["names"]
-            names += [name for position, name in enumerate(here) if position not in removed]
-        return names
+        return [self._arrays(s)["names"][n] for s in self.state["segments"] for n in _present(s)]
 
     def candidates(self, query, top, scores=max_sim_scores):
-        """The `top` best groups for a query (Q, D), best first: one matrix product with all vectors, in chunks."""
+        """The `top` best groups for a query (Q, D), best first: a matrix product with every segment's vectors."""
         query = np.asarray(query, np.float32).T  # (D, Q)
         found, places = [], []
         for segment in self.state["segments"]:
             starts = self._arrays(segment)["starts"]
-            result = np.concatenate([scores(v @ query, s) for v, s in self._chunks(segment)])
+            result = np.concatenate([scores(v @ query, s) for v, s in self._chunks(segment, query.shape[1])])
             result[segment["removed"]] = -np.inf
             found.append(result)
             places.append((segment, len(starts) - 1))
@@ -145,28 +138,39 @@ class VectorStore:
         top = min(top, len(self))
         best = np.argpartition(-found, top - 1)[:top] if 0 < top < len(found) else np.arange(len(found))
         best = best[np.lexsort((best, -found[best]))][:top]
-        return [self._group(places, number) for number in best]
+        return [self._best_group(places, number) for number in best]
 
-    def _chunks(self, segment):
-        """Vectors (m, D) in float32 and where the groups among them start, in runs of whole groups."""
+    def _chunks(self, segment, queries):
+        """Vectors (m, D) in float32 and where the groups among them start, in runs of whole groups.
+
+        A run is as long as memory allows, since many short products run slower than a long one: mapped vectors take
+        none, only their similarities (m, Q) do; float16 is copied.
+        """
         arrays = self._arrays(segment)
         vectors, starts = arrays["vectors"], arrays["starts"]
-        rows = max(1, CHUNK_BYTES // (4 * self.dim))
+        rows = max(1, CHUNK_BYTES // (4 * (queries if vectors.dtype == np.float32 else self.dim)))
         first = 0
         while first < len(starts) - 1:
             last = max(first + 1, int(np.searchsorted(starts, starts[first] + rows, side="right")) - 1)
             yield np.asarray(vectors[starts[first] : starts[last]], np.float32), starts[first:last] - starts[first]
             first = last
 
-    def _group(self, places, number):
+    def _best_group(self, places, number):
         for segment, groups in places:
             if number < groups:
-                arrays = self._arrays(segment)
-                rows = slice(arrays["starts"][number], arrays["starts"][number + 1])
-                vectors = np.asarray(arrays["vectors"][rows], np.float32)
-                name, detail = arrays["names"][number], arrays["details"][number]
-                return Group(name, vectors, np.asarray(arrays["boxes"][rows]), detail)
+                group = self._group(segment, number)
+                return replace(group, vectors=np.asarray(group.vectors, np.float32), boxes=np.asarray(group.boxes))
             number -= groups
+
+    def _group(self, segment, number):
+        """A group whose vectors and boxes are still on disk."""
+        arrays = self._arrays(segment)
+        rows = slice(arrays["starts"][number], arrays["starts"][number + 1])
+        name, detail = arrays["names"][number], arrays["details"][number]
+        return Group(name, arrays["vectors"][rows], arrays["boxes"][rows], detail)
+
+    def _groups(self, segment):
+        return (self._group(segment, number) for number in _present(segment))
 
     def _arrays(self, segment):
         """The segment's files: vectors and boxes stay on disk, the small ones are read once."""
@@ -182,6 +186,29 @@ class VectorStore:
             }
         return self._open[name]
 
+    def _write_segment(self, groups):
+        """Writes groups into a new folder, one after the other; returns its name."""
+        segment = uuid.uuid4().hex[:12]
+        temporary = self.folder / f".{segment}"
+        temporary.mkdir()
+        starts = np.cumsum([0, *(len(group.vectors) for group in groups)])
+        for name, dtype, width in (("vectors", self.state["dtype"], self.dim), ("boxes", "float32", 4)):
+            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (int(starts[-1]), width)}
+            with open(temporary / f"{name}.npy", "wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                for group in groups:
+                    file.write(np.ascontiguousarray(getattr(group, name), dtype))
+        np.save(temporary / "starts.npy", starts)
+        (temporary / "names.json").write_text(json.dumps([group.name for group in groups]))
+        (temporary / "details.json").write_text(json.dumps([group.detail for group in groups]))
+        os.replace(temporary, self.folder / segment)
+        return segment
+
+    def _delete(self, segments):
+        for segment in segments:
+            self._open.pop(segment["name"], None)
+            shutil.rmtree(self.folder / segment["name"], ignore_errors=True)
+
     def _mark_removed(self, names):
         """Marks what is stored under these names in the state; returns how many groups that were."""
         count = 0
@@ -193,13 +220,32 @@ class VectorStore:
         return count
 
     def _read_state(self):
-        try:
-            self.state = json.loads((self.folder / "state.json").read_text())
-            self.state["dim"], self.state["dtype"], self.state["segments"]
-        except (ValueError, KeyError) as error:
-            raise InputError(f"{self.folder / 'state.json'} is damaged: make the index anew") from error
+        """Reads the state and opens its segments; again if a writer has merged one of them in between."""
+        file, seen = self.folder / "state.json", None
+        while True:
+            text = file.read_text()
+            try:
+                self.state = json.loads(text)
+                self.state["dim"], self.state["dtype"]
+                for segment in self.state["segments"]:
+                    self._arrays(segment)
+                return
+            except (ValueError, KeyError, FileNotFoundError) as error:
+                if not isinstance(error, FileNotFoundError) or text == seen:
+                    raise InputError(f"{file} is damaged: make the index anew") from error
+            seen = text
 
     def _write_state(self):
         temporary = self.folder / f".state.{os.getpid()}"
         temporary.write_text(json.dumps(self.state))
         os.replace(temporary, self.folder / "state.json")
+
+
+def _present(segment):
+    """Positions of a segment's groups that are not removed."""
+    removed = set(segment["removed"])
+    return [number for number in range(segment["groups"]) if number not in removed]
+
+
+def _size(segment):
+    return segment["groups"] - len(segment["removed"])

@@ -1,6 +1,7 @@
 """Search: exact scores against nested loops, in the embedded store and in Qdrant's local mode."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -107,6 +108,41 @@ def test_adding_and_removing_without_a_rebuild(collection):
     collection.photos.add([rest[5].filename], [groups[0] * 100])  # the same name again: replaced, not doubled
     assert len(collection.photos) == 28 and sorted(collection.photos.names()) == sorted(h.filename for h in rest)
     assert collection.search_photos(words, top=1)[0].filename == rest[5].filename
+
+
+def test_many_small_additions_become_few_segments(tmp_path):
+    store, groups = VectorStore(tmp_path / "store", dim=DIM), photos(100)
+    groups[41] *= 10  # its vectors find themselves
+    for number, group in enumerate(groups):
+        store.add([f"{number}.jpg"], [group], [np.full((len(group), 4), number)], [f"/photos/{number}.jpg"])
+    assert [segment["groups"] for segment in store.state["segments"]] == [64, 32, 4]
+    assert store.names() == [f"{number}.jpg" for number in range(100)]
+    assert sum(path.is_dir() for path in store.folder.iterdir()) == 3  # what was merged is deleted
+    store.remove(["3.jpg", "70.jpg"])
+    store.add(["new.jpg"], [groups[3]])
+    (best,) = VectorStore(tmp_path / "store").candidates(groups[41], top=1)
+    assert (best.name, best.detail, best.boxes[0, 0]) == ("41.jpg", "/photos/41.jpg", 41)
+    np.testing.assert_array_equal(best.vectors, groups[41])
+
+
+def test_a_reader_is_not_disturbed_by_a_merge(tmp_path):
+    VectorStore(tmp_path / "store", dim=DIM).add(["a"], [np.ones((2, DIM))])
+    reader = VectorStore(tmp_path / "store")
+    VectorStore(tmp_path / "store").add(["b"], [np.ones((2, DIM))])  # takes in the segment of a
+    assert [group.name for group in reader.candidates(np.ones((1, DIM)), top=2)] == ["a"]
+    assert VectorStore(tmp_path / "store").names() == ["a", "b"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_query_takes_little_memory(tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr(vector_store, "CHUNK_BYTES", 1 << 20)
+    store = VectorStore(tmp_path / "store", dim=500, dtype=dtype)
+    store.add([str(i) for i in range(1000)], np.ones((1000, 20, 500), dtype))
+    tracemalloc.start()
+    store.candidates(np.ones((10, 500)), top=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20 < next(store.folder.glob("*/vectors.npy")).stat().st_size / 4
 
 
 def test_asking_for_more_than_there_is(collection):
