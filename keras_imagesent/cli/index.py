@@ -17,6 +17,8 @@ from pathlib import Path
 from keras_imagesent.cli.photo_list import PHOTOS_AT_ONCE, Complaints, list_photos, read_in_batches
 from keras_imagesent.errors import InputError
 
+PHOTOS_IN_MEMORY = 1000  # then they are stored: a collection may be larger than memory
+
 
 def add_arguments(parser):
     add = parser.add_argument
@@ -112,27 +114,32 @@ def add_photos(collection, photos, complain, args):
             groups.append(regions[mask])
             boxes.append(box[mask])
             paths.append(str(Path(path).resolve()))
+        if len(paths) >= PHOTOS_IN_MEMORY:
+            collection.photos.add(paths, groups, boxes, paths)
+            groups, boxes, paths = [], [], []
     collection.photos.add(paths, groups, boxes, paths)
 
 
 def add_prepared(collection, part, folder, split, photos_folder):
-    """Adds a prepared split: its region vectors and its sentences."""
+    """Adds a prepared split, a shard at a time: its region vectors and its sentences."""
     from keras_imagesent.alignment.encode import encode_photos
     from keras_imagesent.data.shards import Prepared
 
-    photos = Prepared.open(folder).load(split)
-    regions = encode_photos(part.model, photos.region_features, photos.box_scores)
-    present = photos.region_mask
-    paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
-    collection.photos.add(
-        photos.filenames,
-        [r[m] for r, m in zip(regions, present, strict=True)],
-        [b[m] for b, m in zip(photos.boxes, present, strict=True)],
-        paths,
-    )
-    sentences = [text for captions in photos.captions for text in captions]
-    names = [name for name, captions in zip(photos.filenames, photos.captions, strict=True) for _ in captions]
-    add_sentences(collection, part, sentences, names)
+    prepared = Prepared.open(folder)
+    for shard in prepared.shards(split):
+        photos = prepared.read([shard])
+        regions = encode_photos(part.model, photos.region_features, photos.box_scores)
+        present = photos.region_mask
+        paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
+        collection.photos.add(
+            photos.filenames,
+            [r[m] for r, m in zip(regions, present, strict=True)],
+            [b[m] for b, m in zip(photos.boxes, present, strict=True)],
+            paths,
+        )
+        sentences = [text for captions in photos.captions for text in captions]
+        names = [name for name, captions in zip(photos.filenames, photos.captions, strict=True) for _ in captions]
+        add_sentences(collection, part, sentences, names)
 
 
 def add_sentences(collection, part, sentences, filenames=None):

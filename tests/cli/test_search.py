@@ -66,12 +66,15 @@ def test_sentences_for_a_photo(work, index, capsys):
     np.testing.assert_allclose([hit["score"] for hit in found], answer["score"].numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_photos_come_and_go(work, tmp_path, capsys):
+@pytest.mark.parametrize("store", [[], ["--qdrant", "qdrant"]])
+def test_photos_come_and_go(work, tmp_path, capsys, monkeypatch, store):
     folder, _ = work
+    monkeypatch.chdir(tmp_path)  # Qdrant's local mode keeps its files here
+    monkeypatch.setattr("keras_imagesent.cli.index.PHOTOS_IN_MEMORY", 1)
     photos = sorted((folder / "scenes/images").iterdir())[:2]
     (tmp_path / "broken.jpg").write_bytes(b"no photo")
     index = ["--index", str(tmp_path / "index")]
-    new = [*index, "--alignment", str(folder / "alignment"), *networks(folder)]
+    new = [*index, "--alignment", str(folder / "alignment"), *networks(folder), *store]
     assert main(["index", *map(str, photos), str(tmp_path / "broken.jpg"), *new]) == 1
     printed = capsys.readouterr()
     assert "2 photos, 0 sentences" in printed.out and "broken.jpg" in printed.err
