@@ -14,7 +14,7 @@ from keras_imagesent.errors import InputError
 
 # Okabe and Ito's colours, told apart by the colour-blind; from the eighth box on they come again, dashed.
 PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7", "#F0E442")
-INK, FAINT, PAPER = "#1b1b1b", "#8a8a8a", "#ffffff"
+INK, FAINT, PAPER = "#161616", "#767676", "#ffffff"
 TEXT = 22  # font size in a picture of WIDTH
 WIDTH = 1000
 
@@ -127,7 +127,7 @@ class Picture:
 
 
 def draw_regions(photo, boxes, labels, scores=None, width=WIDTH):
-    """Boxes with numbers on the photo, and below it each number's label (and score).
+    """Boxes with numbers from 0 on the photo, and below it each number's label (and score).
 
     Args:
         photo: a path, or a Pillow image.
@@ -142,10 +142,10 @@ def draw_regions(photo, boxes, labels, scores=None, width=WIDTH):
     photo = _open(photo, width)
     marks = [_colour(i) for i in range(len(labels))]
     shapes = _outlines(photo, boxes, marks)
-    shapes += _tags(photo, boxes, [str(i + 1) for i in range(len(labels))], marks)
+    shapes += _tags(photo, boxes, [str(i) for i in range(len(labels))], marks)
     line, y = int(TEXT * 1.7), photo.height + int(TEXT * 1.2)
     for i, (label, (colour, dashed)) in enumerate(zip(labels, marks, strict=True)):
-        x = _chip(shapes, 12, y, str(i + 1), colour, dashed, least=44) + 14
+        x = _chip(shapes, 12, y, str(i), colour, dashed, least=44) + 14
         rows = _wrap(label, photo.width - x - 110)
         for row, text in enumerate(rows):
             shapes.append(Text(x, y + row * line, text))
@@ -229,7 +229,7 @@ def _width(text, size=TEXT):
 def _ink(colour):
     """Black or white, whichever reads better on the colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 125 else PAPER
+    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 100 else PAPER
 
 
 def _place(photo, box):

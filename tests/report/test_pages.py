@@ -128,6 +128,33 @@ def test_words_wear_the_colours_of_their_boxes_before_and_after_the_mrf(photos_p
     assert [key or "-1" for key in words.evaluate_all("n => n.map(w => w.dataset.key)")] == ["0", "1", "2", "-1", "3"]
 
 
+def test_the_keyboard_walks_through_words(photos_page):
+    page, card = photos_page, photos_page.locator("article").first
+    line = card.locator(".sentence").nth(1)
+    assert line.locator("[tabindex='0']").count() == 1  # one stop of the tab key, not one a word
+    line.locator("[tabindex='0']").focus()
+    assert "shown" in card.locator(".choice").nth(1).get_attribute("class")
+    said = [page.evaluate("document.activeElement.ariaLabel")]
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        said.append(page.evaluate("document.activeElement.ariaLabel"))
+    assert [text.partition(":")[0] for text in said] == ["a", "dog", "runs", "grass", "grass", "runs"]
+    assert card.locator(".box.lit .tag").inner_text() == "dog runs"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    assert card.locator(".region.lit .text").inner_text() == "region 1 of 0"
+
+
+def test_printed_on_white_without_controls(photos_page):
+    photos_page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    photos_page.emulate_media(media="print", color_scheme="dark")
+    assert photos_page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert photos_page.locator(".tools").is_hidden() and photos_page.locator("article .box").first.is_visible()
+
+
 def test_captions_and_regions_of_a_photo(photos_page):
     card = photos_page.locator("article").first
     assert "caption 0" in card.inner_text() and "a cat sits" in card.inner_text()

@@ -1,14 +1,18 @@
 """Pictures: the boxes are where they should be, words wear their boxes' colours, SVG and PNG agree."""
 
 import io
+import itertools
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from keras_imagesent import report
 from keras_imagesent.errors import InputError
-from keras_imagesent.report.pictures import PALETTE, draw_alignment, draw_regions
+from keras_imagesent.report.pictures import PALETTE, _ink, draw_alignment, draw_regions
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -41,6 +45,41 @@ def test_words_wear_the_colour_of_their_box(gray_photo):
     assert texts == ["a dog", "sees", "a", "1.00", "dog", "2.00", "sees", "3.00", "zebra", "0.00"]
 
 
+# How the colour-blind see linear RGB: Machado, Oliveira and Fernandes, 2009
+BLINDNESS = {
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colour):
+    shares = np.array(rgb(colour)) / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+
+
+def lab(linear_rgb):
+    """CIE L*a*b*, where 2.3 is the least difference that people see."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = np.cbrt(xyz @ np.clip(linear_rgb, 0, 1) / [0.9505, 1, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_the_colour_blind_tell_the_colours_apart(kind):
+    seen = [lab(BLINDNESS[kind] @ linear(colour)) for colour in PALETTE]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15
+
+
+def test_words_can_be_read_on_every_colour():
+    brightness = [0.2126, 0.7152, 0.0722]
+    for colour in PALETTE:
+        lights = sorted(linear(c) @ brightness + 0.05 for c in (colour, _ink(colour)))
+        assert lights[1] / lights[0] >= 4.5  # WCAG's AA
+    style = (Path(report.__file__).parent / "live" / "style.css").read_text()
+    assert [re.search(f"--c{i}: (#[0-9a-f]{{6}})", style)[1].upper() for i in range(7)] == list(PALETTE)
+
+
 def test_low_scoring_words_draw_no_box(gray_photo):
     boxes = [[0, 0, 1, 1], [0.1, 0.3, 0.4, 0.9]]
     picture = draw_alignment(gray_photo, ["a", "dog"], boxes, [0, 1], scores=[0.1, 2.0], threshold=1.0)
@@ -62,7 +101,7 @@ def test_png_and_svg_files(tmp_path, gray_photo):
     picture.save(tmp_path / "picture.svg")
     assert Image.open(tmp_path / "picture.png").size == (1000, picture.height)
     texts = [t.text for t in ET.parse(tmp_path / "picture.svg").iter(SVG + "text")]
-    assert texts == ["1", "1", "<b> & co", "-1.25"]
+    assert texts == ["0", "0", "<b> & co", "-1.25"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["picture.png", "picture.svg"]
 
 

@@ -113,7 +113,7 @@ function showRegions(outputs) {
   $("regions").replaceChildren(
     ...state.regions.map((region) => {
       const item = element(
-        "li", { class: "region", tabindex: "0" },
+        "li", { class: "region", tabindex: "-1" },
         element("span", { class: `swatch ${colourClass(region.number)}` }, region.number === 0 ? "all" : String(region.number)),
         element("span", { class: "text" }, region.caption),
         element("span", { class: "soft number", title: "log probability" }, region.logProb.toFixed(2)),
@@ -122,6 +122,7 @@ function showRegions(outputs) {
       return lights(document.body, item, region.number);
     }),
   );
+  walkable($("regions"), ".region");
   $("show").classList.remove("hidden");
   choose("regions");
 }

@@ -70,6 +70,8 @@ function sentenceColours(regions) {
 // Fills `line` with the words; scores[t] is the word's similarity with its region, words below `threshold` are faded.
 function showSentence(root, line, words, regions, scores, threshold, colours) {
   line.classList.add("sentence");
+  line.setAttribute("role", "group");
+  line.setAttribute("aria-label", `${words.join(" ")}. The arrow keys go from word to word.`);
   line.replaceChildren(
     ...words.map((word, t) => {
       const region = regions[t];
@@ -82,13 +84,29 @@ function showSentence(root, line, words, regions, scores, threshold, colours) {
         "span",
         {
           class: `word ${faded ? "faded" : `on ${colourClass(colours.get(region))}`}`,
-          tabindex: "0", title: text, "aria-label": text, role: "img",
+          tabindex: "-1", title: text, "aria-label": text, role: "img",
         },
         word,
       );
       return lights(root, node, region);
     }),
   );
+  walkable(line, ".word[tabindex]");
+}
+
+// One stop of the tab key for all children; the arrow keys go from one to the next.
+function walkable(line, selector) {
+  const stops = [...line.querySelectorAll(selector)];
+  if (stops.length) stops[0].tabIndex = 0;
+  line.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const to = step && stops[stops.indexOf(event.target) + step];
+    if (!to) return;
+    event.preventDefault();
+    event.target.tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
+  };
 }
 
 // The boxes of a sentence, each with the phrases that chose it.

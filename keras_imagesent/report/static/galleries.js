@@ -13,7 +13,7 @@ function photoAnswers(item) {
     return element("li", {}, mark(photo === item.number), text, " ", element("span", { class: "soft number" }, score.toFixed(2)));
   });
   return element("article", { class: "card photo", "aria-label": item.filename },
-    element("div", {}, element("div", { class: "stage" }, element("img", { src: `thumbs/${item.thumb}`, loading: "lazy", alt: item.filename })), element("div", { class: "name" }, item.filename)),
+    element("div", {}, element("div", { class: "stage whole" }, element("img", { src: `thumbs/${item.thumb}`, loading: "lazy", alt: item.filename })), element("div", { class: "name" }, item.filename)),
     element("div", {}, element("h3", {}, `Best sentences (an own one is number ${item.rank})`), element("ol", { class: "answers" }, ...answers)));
 }
 

@@ -54,12 +54,14 @@ function photoCard(summary, photo) {
   }
   if (photo.regions) {
     const regions = element("details", {}, element("summary", {}, `Captions of ${photo.regions.length} regions`));
-    regions.append(element("ol", { class: "regions" }, ...photo.regions.map((region) => {
-      const item = element("li", { class: "region", tabindex: "0" },
+    const list = element("ol", { class: "regions" }, ...photo.regions.map((region) => {
+      const item = element("li", { class: "region", tabindex: "-1" },
         element("span", { class: `swatch ${colourClass(region.region)}` }, region.region === 0 ? "all" : String(region.region)),
         element("span", { class: "text" }, region.text), element("span", { class: "soft number", title: "log probability" }, region.logProb.toFixed(2)));
       return lights(card, item, region.region);
-    })));
+    }));
+    walkable(list, ".region");
+    regions.append(list);
     regions.addEventListener("toggle", () => {
       showing = regions.open ? null : first;
       if (showing === null) showBoxes(stage, []);
