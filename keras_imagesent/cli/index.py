@@ -3,6 +3,7 @@
 Photos are added to what the index holds already; a photo of the same path replaces the old one. The index keeps a copy
 of the alignment model that made it.
 
+example:
   imagesent index photos/                                   (into the folder ./index)
   imagesent index --prepared prepared --split dev --photos images --index dev
   imagesent index photos/new.jpg --sentences sentences.txt

@@ -20,7 +20,7 @@ VERBS = {
     "train-captioner": "learn to caption photos or regions",
     "evaluate": "measure retrieval, captions and grounding; print the tables",
     "export": "write a SavedModel, ONNX or LiteRT files",
-    "serve": "answer TF Serving's REST and gRPC calls on this machine",
+    "serve": "answer TF Serving's REST and gRPC calls, with a page to try the model",
     "index": "store a collection's regions for search",
     "search": "find regions and photos by words",
     "report": "write the pages people look at",

@@ -4,6 +4,7 @@ Training curves and tables; every photo with its sentences on its regions, befor
 human ones and the nearest neighbour's, best and worst by CIDEr; captions of regions; galleries of retrieval both ways;
 the words and regions that matter most. What was computed is kept in the folder and not computed again.
 
+example:
   imagesent report prepared --split dev --photos images --out report
   imagesent report prepared --split val --photos images --alignment runs/alignment --captioner runs/captioner \\
       --region-captioner runs/regions --tables results.json --out report

@@ -3,6 +3,7 @@
 Scores are exact: the sum over the words of the best region's dot product (Eq. 8), or their mean if the model was
 trained so.
 
+example:
   imagesent search "red bus"                        (photos, in the folder ./index)
   imagesent search "red bus" --regions --page found.html
   imagesent search --photo dog.jpg --top 5 --json   (sentences for a photo)

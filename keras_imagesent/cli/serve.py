@@ -1,8 +1,9 @@
 """Answers TF Serving's REST and gRPC calls on this machine, and offers a page to try the model in a browser.
 
-OUT is a folder that `imagesent export` wrote; without one the shipped model is served. A new version in the folder is
+FOLDER is what `imagesent export` wrote; without one the shipped model is served. A new version in the folder is
 picked up while the server runs. Ctrl-C or SIGTERM finishes what is under way.
 
+example:
   imagesent serve exported/imagesent
   curl -d '{"instances": [{"b64": "'$(base64 -w0 photo.jpg)'"}]}' http://127.0.0.1:8501/v1/models/imagesent:predict
 """
