@@ -1,4 +1,4 @@
-"""Every command of the README, pasted into a shell: all but installing, the two scripts and Docker."""
+"""Every command of the README, pasted into a shell: all but the two scripts and Docker."""
 
 import csv
 import json
@@ -18,7 +18,9 @@ from keras_imagesent.data.scenes import make_scenes
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-NOT_HERE = ("pip install", "scripts/demo", "scripts/test")
+NOT_HERE = ("scripts/demo", "scripts/test")
+# Into a folder of its own, without the network: what it depends on is here already.
+INSTALL = f"{sys.executable} -m pip install --no-index --no-deps --no-build-isolation --target installed {ROOT}"
 
 
 def blocks(language):
@@ -27,7 +29,7 @@ def blocks(language):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A newcomer's folder: photos (one is called dog.jpg), a table of captions, and `imagesent` on the path."""
+    """A newcomer's folder: photos (one is called dog.jpg), tables of captions, sentences."""
     folder = tmp_path_factory.mktemp("newcomer")
     make_scenes(folder / "scenes", 160, seed=1)
     (folder / "scenes" / "images").rename(folder / "photos")
@@ -38,18 +40,18 @@ def folder(tmp_path_factory):
         table.writerow(["filename", "caption"])
         for image in images:
             table.writerows([image["filename"], sentence["raw"]] for sentence in image["sentences"])
-    command = folder / "bin" / "imagesent"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m keras_imagesent "$@"\n')
-    command.chmod(0o755)
+    few = [{**image, "split": "test" if n < 4 else "train"} for n, image in enumerate(images[:12])]
+    (folder / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": few}))
+    (folder / "Flickr8k_Dataset").symlink_to(folder / "photos")
+    (folder / "sentences.txt").write_text("a dog runs over the grass\na man in a red shirt\n")
     return folder
 
 
 def run(command, folder, **options):
     environment = {
         **os.environ,
-        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PATH": f"{folder / 'installed' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(folder / "installed"),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     return subprocess.Popen(["bash", "-c", command], cwd=folder, env=environment, text=True, **options)
@@ -74,9 +76,12 @@ def test_the_commands_of_the_readme_work(folder):
                 server = run(f"exec {command}", folder)
                 wait_for("http://127.0.0.1:8501/v1/models/imagesent")
                 continue
-            process = run(command, folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            typed = INSTALL if command == "pip install ." else command
+            process = run(typed, folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             output, _ = process.communicate(timeout=600)
             assert process.returncode == 0, f"{command}\n{output[-3000:]}"
+            if command.startswith("imagesent search --photo"):
+                assert "a dog runs over the grass" in output
             if command.startswith("curl"):
                 assert json.loads(output[output.index("{") :])["predictions"][0]["captions"][0]
                 (client,) = blocks("python")
@@ -88,7 +93,8 @@ def test_the_commands_of_the_readme_work(folder):
         if server:
             server.kill()
     made = ("described.png", "aligned.png", "prepared/problems.json", "runs/captioner/model.keras", "pairs.jsonl")
-    made += ("tables.json", "report/index.html", "exported/imagesent/1/saved_model.pb", "found.html")
+    made += ("installed/keras_imagesent/saved_models/backbone.keras", "tables.json")
+    made += ("report/index.html", "exported/imagesent/1/saved_model.pb", "found.html")
     assert [name for name in made if not (folder / name).exists()] == []
 
 
