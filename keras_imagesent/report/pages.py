@@ -151,8 +151,10 @@ def _photos(alignment):
 
 
 def _magnitudes(magnitudes):
+    both = magnitudes["largest"] + magnitudes["smallest"]
+    longest = max((row["magnitude"] for row in both), default=1) or 1  # the bars of both tables can be compared
+
     def words(title, rows):
-        longest = max((row["magnitude"] for row in rows), default=1) or 1
         lines = "".join(
             f'<tr><td>{escape(row["word"])}</td><td class="number">{row["magnitude"]:.2f}</td>'
             '<td style="width:45%"><span class="bar" '

@@ -123,6 +123,9 @@ def test_words_wear_the_colours_of_their_boxes_before_and_after_the_mrf(photos_p
     assert card.locator(".box.lit").count() == 1
     assert words.nth(1).evaluate(colour) == card.locator(".box.lit").evaluate(colour)
     assert card.locator(".box .tag").all_inner_texts() == ["grass", "dog runs"]
+    stage = card.locator(".stage").bounding_box()
+    for tag in card.locator(".box .tag").all():
+        assert tag.bounding_box()["x"] + tag.bounding_box()["width"] <= stage["x"] + stage["width"] + 1
     photos_page.uncheck("#mrf")
     words = card.locator(".sentence").first.locator(".word")
     assert [key or "-1" for key in words.evaluate_all("n => n.map(w => w.dataset.key)")] == ["0", "1", "2", "-1", "3"]
@@ -221,6 +224,8 @@ def test_overview_and_magnitudes(browser, report):
     assert "22.3 ± 0.4" in page.inner_text("table") and page.locator("svg[role=img]").count() == 1
     page.click("nav >> text=Magnitudes")
     assert page.locator("img").first.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
+    most, least = (bar.bounding_box()["width"] for bar in page.locator(".bar").all())
+    assert least / most == pytest.approx(0.5 / 9.0, abs=0.01)  # one scale for both tables
     page.close()
 
 

@@ -28,10 +28,11 @@ function showBoxes(stage, items) {
       const [x0, y0, x1, y1] = item.box;
       const place = `left:${100 * x0}%;top:${100 * y0}%;width:${100 * (x1 - x0)}%;height:${100 * (y1 - y0)}%`;
       const edges = (y0 < 0.08 ? " high" : "") + (x0 > 0.6 ? " left" : "");
+      const room = `max-width:min(260px, ${(100 * (x0 > 0.6 ? x1 : 1 - x0)) / Math.max(x1 - x0, 0.001)}%)`; // up to the photo's edge
       return element(
         "div",
         { class: `box ${colourClass(item.colour)}${edges}`, style: place, "data-key": item.key },
-        element("span", { class: "tag" }, item.label),
+        element("span", { class: "tag", style: room }, item.label),
       );
     }),
   );
