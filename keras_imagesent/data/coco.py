@@ -34,6 +34,8 @@ def read_coco(content, source):
                 entries[annotation["image_id"]].captions.append(annotation["caption"])
             else:
                 problems.append(Problem(f"{source.name} caption {annotation['id']}", "its photo is not in the file"))
+        if not all(isinstance(entry.filename, str) for entry in entries.values()):
+            raise TypeError("file_name")
     except (KeyError, TypeError, AttributeError):
         raise InputError(
             f"{source} is not COCO captions JSON: images need id and file_name, annotations id, image_id and caption "

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -65,8 +66,11 @@ def read_dataset(path, photos_dir, split_files=None):
     photos_dir = Path(photos_dir)
     if not photos_dir.is_dir():
         raise InputError(f"no folder {photos_dir}: give the folder that holds the photos")
+    sources = [path] if isinstance(path, str | Path) else path
+    if len({Path(source).resolve() for source in sources}) < len(sources):
+        raise InputError(f"{' '.join(map(str, sources))}: a file is named twice: its captions would count twice")
     entries, problems = [], []
-    for source in [path] if isinstance(path, str | Path) else path:
+    for source in sources:
         more_entries, more_problems = _read_entries(Path(source), split_files)
         entries += more_entries
         problems += more_problems
@@ -138,12 +142,14 @@ def _leak_error(leaks):
 
 
 def _bad_name(entry):
-    """Why an entry's file name cannot be used, or None."""
-    if not is_utf8(entry.filename + entry.folder):
+    """Why an entry's file name or split cannot be used, or None."""
+    if not is_utf8(entry.filename + entry.folder) or "\0" in entry.filename + entry.folder:
         return "its file name is not UTF-8 text"
     name = PurePosixPath(entry.folder, entry.filename)
     if not entry.filename or name.is_absolute() or ".." in name.parts:
         return "its file name leads out of the photos' folder"
+    if not re.fullmatch(r"\w[\w-]*", entry.split):  # it becomes part of the shards' names
+        return f"its split {entry.split!a} is not a plain name of letters, digits, _ and -"
     return None
 
 
@@ -164,7 +170,7 @@ def _whole_captions(entry, problems):
 def _locate(photos_dir, entry):
     """Where a photo lies: in the folder its file names (COCO's val2014/) or straight in the photos' folder."""
     inside = photos_dir / entry.folder / entry.filename
-    return inside if entry.folder and inside.exists() else photos_dir / entry.filename
+    return inside if entry.folder and os.path.exists(inside) else photos_dir / entry.filename
 
 
 def check_dataset(dataset, max_broken=0.01, progress=None):
@@ -204,7 +210,7 @@ def check_dataset(dataset, max_broken=0.01, progress=None):
 
     total = len(dataset.photos) + len(dataset.problems)
     if len(problems) > max_broken * total:
-        examples = "; ".join(f"{problem.item}: {problem.reason}" for problem in problems[:3])
+        examples = "; ".join(f"{problem.item[:80]}: {problem.reason}" for problem in problems[:3])
         raise InputError(
             f"{len(problems)} of {total} items are broken, {len(problems) / total:.1%}; {max_broken:.1%} are allowed: "
             f"mend them or allow more with --max-broken ({examples}{'; ...' if len(problems) > 3 else ''})"

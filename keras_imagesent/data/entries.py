@@ -56,5 +56,7 @@ def parse_json(text, source):
         raise InputError(
             f"{source} is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{source} is not a data set: {error}") from None
     except RecursionError:
         raise InputError(f"{source} is not a data set: its JSON is nested too deeply") from None

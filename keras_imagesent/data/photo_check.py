@@ -1,12 +1,14 @@
 """Whether a file is a whole photo that can be used."""
 
 import hashlib
+import struct
 from io import BytesIO
 
 from PIL import Image, UnidentifiedImageError
 
 MAX_PIXELS = 120_000_000  # more than any phone takes today
 FORMATS = ("JPEG", "PNG", "GIF", "BMP")  # what TensorFlow decodes
+DECODED_BMP = {(8, 0), (24, 0), (32, 0), (32, 3)}  # bits a pixel, compression
 MISSING = "there is no such file"
 
 
@@ -23,18 +25,32 @@ def look_at(path):
     return hashlib.sha256(content).digest(), _broken(content)
 
 
+def undecodable(image):
+    """Why TensorFlow cannot decode what Pillow has opened, and not yet loaded; None when it can."""
+    if image.format == "BMP":
+        image.fp.seek(28)
+        if struct.unpack("<HI", image.fp.read(6)) not in DECODED_BMP:
+            return "a BMP that is compressed or not of 8, 24 or 32 bits a pixel: save it as PNG or JPEG"
+    if image.format == "GIF" and image.tile[0][1] != (0, 0, *image.size):
+        return "a GIF whose first picture does not fill it: save it as PNG or JPEG"
+    return None
+
+
 def _broken(content):
     try:
         with Image.open(BytesIO(content), formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 return f"{width} x {height} pixels are more than {MAX_PIXELS:,}: make it smaller"
-            image.draft("RGB", (width // 8, height // 8))  # a JPEG is read to its end all the same, but faster
+            if reason := undecodable(image):
+                return reason
+            if min(width, height) >= 8:
+                image.draft("RGB", (width // 8, height // 8))  # a JPEG is read to its end all the same, but faster
             image.load()
     except Image.DecompressionBombError:
         return f"more than {MAX_PIXELS:,} pixels: make it smaller"
     except UnidentifiedImageError:
         return f"not a photo in one of the formats {', '.join(FORMATS)}"
-    except (OSError, SyntaxError, ValueError, EOFError) as error:  # what Pillow's decoders raise on damaged files
+    except Exception as error:  # on damaged files Pillow's decoders raise anything
         return f"truncated or damaged: {error}"
     return None

@@ -24,24 +24,36 @@ def read_csv(text, source):
     """
     header = text.partition("\n")[0]
     delimiter = max(",;\t", key=header.count)
-    lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     rows, problems = [], []
     try:
         names = [name.strip().lower() for name in lines.fieldnames]
-        lines.fieldnames = ["filename" if name == "image" else name for name in names]  # Kaggle's Flickr8k says image
-        if not {"filename", "caption"} <= set(lines.fieldnames):
-            raise InputError(f"{source} is no data set I know: its first line is {header.strip()[:60]!r}; {EXPECTED}")
-        for row in lines:
-            where = f"{source.name} line {lines.line_num}"
-            if None in row:
-                problems.append(Problem(where, 'more cells than the first line: put captions with commas in "quotes"'))
-            elif row["caption"] is None:
-                problems.append(Problem(where, "has no caption"))
-            else:
-                rows.append((where, row))
     except csv.Error as error:
-        raise InputError(f"{source} line {lines.line_num}: {error}") from None
-    return gather(rows, problems)
+        raise InputError(f"{source} line 1: {error}") from None
+    lines.fieldnames = ["filename" if name == "image" else name for name in names]  # Kaggle's Flickr8k says image
+    if not {"filename", "caption"} <= set(lines.fieldnames):
+        raise InputError(f"{source} is no data set I know: its first line is {header.strip()[:60]!r}; {EXPECTED}")
+    while True:
+        start = lines.reader.line_num + 1
+        try:
+            row = next(lines)
+        except StopIteration:
+            return gather(rows, problems)
+        except csv.Error as error:
+            end = lines.reader.line_num
+            if end > start:  # a cell went on over the lines behind it, which are lost with it
+                raise InputError(
+                    f"{source}: a quotation mark in line {start} is not closed ({error} in line {end})"
+                ) from None
+            problems.append(Problem(f"{source.name} line {start}", f"not CSV: {error}"))
+            continue
+        where = f"{source.name} line {lines.line_num}"
+        if None in row:
+            problems.append(Problem(where, 'more cells than the first line: put captions with commas in "quotes"'))
+        elif row["caption"] is None:
+            problems.append(Problem(where, "has no caption"))
+        else:
+            rows.append((where, row))
 
 
 def read_jsonl(text, source):

@@ -13,7 +13,7 @@ from keras_imagesent.data.entries import Problem
 from keras_imagesent.errors import InputError
 from tests.conftest import SHARED, needs_shared
 
-# The first photo of dataset_coco.json and captions_val2014.json, word for word.
+# The first two photos of dataset_coco.json, word for word; the first is in captions_val2014.json as well.
 MOPED = [
     "A man with a red helmet on a small moped on a dirt road. ",
     "Man riding a motor bike on a dirt road on the countryside.",
@@ -22,6 +22,19 @@ MOPED = [
     "background of cloud-wreathed mountains. ",
     "A man in a red shirt and a red hat is on a motorcycle on a hill side.",
 ]
+CAKE = [
+    "A woman wearing a net on her head cutting a cake. ",
+    "A woman cutting a large white sheet cake.",
+    "A woman wearing a hair net cutting a large sheet cake.",
+    "there is a woman that is cutting a white cake",
+    "A woman marking a cake with the back of a chef's knife. ",
+]
+# The beginning of Flickr30k's results_20130124.token.
+GUYS = [
+    "Two young guys with shaggy hair look at their hands while hanging out in the yard .",
+    "Two young , White males are outside near many bushes .",
+]
+PULLEY = ["Several men in hard hats are operating a giant pulley system ."]
 CHILD = [
     "A child in a pink dress is climbing up a set of stairs in an entry way .",
     "A girl going into a wooden building .",
@@ -103,13 +116,15 @@ def test_karpathy_json_of_coco(folder):
         "sentences": [{"tokens": [], "raw": raw, "imgid": 0, "sentid": 770337 + n} for n, raw in enumerate(MOPED)],
         "cocoid": 391895,
     }
-    rest = image | {"filename": "COCO_val2014_000000522418.jpg", "split": "restval"}
+    sentences = [{"tokens": [], "raw": raw, "imgid": 1, "sentid": n} for n, raw in enumerate(CAKE)]
+    rest = image | {"filename": "COCO_val2014_000000522418.jpg", "split": "restval", "sentences": sentences}
     make_photo(folder / "images" / "val2014" / image["filename"])
     dataset = read(folder, {"images": [image, rest], "dataset": "coco"}, "dataset_coco.json")
     assert dataset.splits == {"test": 1, "train": 1}  # restval trains
     photo = dataset.photos[0]
     assert photo.path == folder / "images/val2014" / image["filename"]
     assert photo.captions == [caption.strip() for caption in MOPED]
+    assert dataset.photos[1].captions == [caption.strip() for caption in CAKE]
     assert dataset.photos[1].path == folder / "images" / rest["filename"]  # not below val2014/: straight in the folder
 
 
@@ -168,6 +183,18 @@ def test_token_file_with_the_lists_beside_it(folder):
         ("b.jpg", "dev", ["A dog ."]),
     ]
     assert dataset.problems == []  # z.jpg is in no list: in no split
+
+
+def test_token_file_of_flickr30k_with_the_lists_of_flickr30k_entities(folder):
+    write(folder / "train.txt", "10002456\n")
+    write(folder / "test.txt", "1000092795\n")
+    lines = [f"1000092795.jpg#{n}\t{caption}" for n, caption in enumerate(GUYS)]
+    dataset = read(folder, "\n".join([*lines, f"10002456.jpg#0\t{PULLEY[0]}"]), "results_20130124.token")
+    assert [(photo.filename, photo.split, photo.captions) for photo in dataset.photos] == [
+        ("10002456.jpg", "train", PULLEY),
+        ("1000092795.jpg", "test", GUYS),
+    ]
+    assert dataset.problems == []
 
 
 def test_token_file_with_named_lists_without_endings(folder):
@@ -256,6 +283,19 @@ def test_lines_of_json_that_cannot_be_used_are_set_aside(folder):
     assert [problem.item for problem in dataset.problems] == [f"mine.jsonl line {number}" for number in (2, 3, 4, 5)]
 
 
+def test_a_quotation_mark_too_few_never_swallows_the_lines_behind_it(folder):
+    text = 'filename,caption\na.jpg,"Stop" sign.\nb.jpg,A dog.\n"c.jpg","A ""cat"",\nasleep."\n'
+    dataset = read(folder, text, "mine.csv")
+    assert [(photo.filename, photo.captions) for photo in dataset.photos] == [
+        ("b.jpg", ["A dog."]),
+        ("c.jpg", ['A "cat", asleep.']),
+    ]
+    assert dataset.problems == [Problem("mine.csv line 2", "not CSV: ',' expected after '\"'")]
+    for rest in ("b.jpg,A dog.\nc.jpg,A cat.\n", 'b.jpg,A dog.\nc.jpg,"A cat, asleep."\n', "b.jpg,A dog.\n" * 20_000):
+        with pytest.raises(InputError, match=r"mine.csv: a quotation mark in line 2 is not closed"):
+            read(folder, f'filename,caption\na.jpg,"A dog.\n{rest}', "mine.csv")
+
+
 def test_photo_numbers_do_not_change_when_something_is_set_aside(folder):
     dataset = read(folder, karpathy(("a.jpg", "train", []), ("b.jpg", "train", ["A dog."])))
     assert [(photo.filename, photo.photo_id) for photo in dataset.photos] == [("b.jpg", 1)]
@@ -268,6 +308,27 @@ def test_a_name_that_leads_elsewhere_is_set_aside(folder, name):
     assert dataset.problems == [Problem(name, "its file name leads out of the photos' folder")]
 
 
+def test_a_name_that_no_file_can_have_is_set_aside(folder):
+    images = karpathy(("a\0.jpg", "train", ["A dog."]), (9000 * "b", "train", ["A dog."]), ("c.jpg", "train", ["A."]))
+    for image in images["images"]:
+        image["filepath"] = "val2014"
+    checked = check_dataset(read(folder, images), max_broken=0.9)
+    assert [photo.filename for photo in checked.photos] == ["c.jpg"]
+    assert [problem.reason for problem in checked.problems] == [
+        "its file name is not UTF-8 text",
+        "cannot be read: File name too long",
+    ]
+
+
+@pytest.mark.parametrize("split", ["../../elsewhere", "a/b", "", ".", "two words", "caf\udce9"])
+def test_a_split_that_is_no_plain_name_is_set_aside(folder, split):
+    dataset = read(folder, karpathy(("a.jpg", split, ["A dog."]), ("b.jpg", "Prüfung-2_a", ["A dog."])))
+    assert dataset.splits == {"Prüfung-2_a": 1}
+    assert dataset.problems == [
+        Problem("a.jpg", f"its split {split!a} is not a plain name of letters, digits, _ and -")
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -277,6 +338,9 @@ def test_a_name_that_leads_elsewhere_is_set_aside(folder, name):
         ('{"images": [], "dataset": "x"}', "no list of images"),
         ("[1, 2]", "no list of images"),
         ("[" * 100_000, "nested too deeply|not valid JSON"),
+        ("[" + 5000 * "1" + "]", "not a data set: Exceeds the limit"),
+        ({"images": [{"id": 1, "file_name": 7}], "annotations": []}, "not COCO captions JSON"),
+        ({"images": [{"id": 1, "file_name": ["a.jpg"]}], "annotations": []}, "not COCO captions JSON"),
         ({"images": [{"filename": "a.jpg"}]}, r"image number 0 \(from 0\) is not as in Karpathy's files"),
         ({"images": [{"filename": 7, "split": "train", "sentences": []}]}, "image number 0"),
         ({"images": [{"id": 1}], "annotations": []}, "not COCO captions JSON"),
@@ -297,6 +361,12 @@ def test_a_file_that_is_no_data_set(folder, content, complaint):
     with pytest.raises(InputError, match=complaint) as error:
         read(folder, content)
     assert len(str(error.value)) < 400 and "\n" not in str(error.value)
+
+
+def test_a_file_named_twice(folder):
+    data = write(folder / "data", karpathy(("a.jpg", "train", ["A dog."])))
+    with pytest.raises(InputError, match="a file is named twice: its captions would count twice"):
+        read_dataset([data, folder / "images" / ".." / "data"], folder / "images")
 
 
 def test_things_that_are_not_there(folder):
@@ -386,6 +456,12 @@ def broken_photos(folder):
     write(images / "empty.jpg", b"")
     write(images / "bomb.png", bomb(60_000, 60_000))
     write(images / "large.png", bomb(12_000, 12_000))
+    noise.convert("1").save(images / "two_colours.bmp")
+    write(images / "flat.png", bomb(0, 0))
+    noise.convert("P").save(images / "whole.gif")
+    partial = bytearray((images / "whole.gif").read_bytes())
+    partial[6:10] = struct.pack("<HH", 400, 300)  # the screen, not the frame
+    write(images / "partial.gif", bytes(partial))
     (images / "folder.jpg").mkdir()
     return {
         "missing.jpg": "there is no such file",
@@ -398,12 +474,16 @@ def broken_photos(folder):
         "bomb.png": "more than 120,000,000 pixels: make it smaller",
         "large.png": "12000 x 12000 pixels are more than 120,000,000",
         "folder.jpg": "cannot be read: Is a directory",
+        "two_colours.bmp": "a BMP that is compressed or not of 8, 24 or 32 bits a pixel: save it as PNG or JPEG",
+        "flat.png": "not a photo in one of the formats",
+        "partial.gif": "a GIF whose first picture does not fill it",
     }
 
 
 def test_broken_photos_are_set_aside_with_the_reason(folder):
     broken = broken_photos(folder)
-    whole = ["a.jpg", "d.png", "whole.jpg", "whole.png", "progressive.jpg"]
+    make_photo(folder / "images" / "tiny.jpg", size=(1, 5))
+    whole = ["a.jpg", "d.png", "whole.jpg", "whole.png", "progressive.jpg", "whole.gif", "tiny.jpg"]
     dataset = read(folder, karpathy(*[(name, "train", ["A dog."]) for name in [*whole, *broken]]))
     checked = check_dataset(dataset, max_broken=0.9)
     assert [photo.filename for photo in checked.photos] == whole
