@@ -101,5 +101,5 @@ def main(argv=None):
 
 def complain(message):
     """Prints what is wrong on stderr; returns the exit status of wrong input."""
-    print(f"imagesent: {message}", file=sys.stderr)
+    print("imagesent:", " ".join(str(message).splitlines()), file=sys.stderr)  # names may hold line breaks
     return 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keras_imagesent import __version__, cli
-from keras_imagesent.cli.main import VERBS, main, verb_parser
+from keras_imagesent.cli.main import VERBS, complain, main, verb_parser
 
 
 def run(*arguments):
@@ -57,6 +57,11 @@ def test_an_unknown_verb_points_to_the_help():
     done = run("xyzzy")
     assert done.returncode == 2
     assert done.stderr == "imagesent: there is no verb 'xyzzy': `imagesent --help` lists the verbs.\n"
+
+
+def test_a_complaint_is_one_line_whatever_the_names_in_it(capsys):
+    assert complain("no photo a\nb\u2028c.jpg") == 2
+    assert capsys.readouterr().err == "imagesent: no photo a b c.jpg\n"
 
 
 @pytest.mark.parametrize("verb", VERBS)
