@@ -206,6 +206,12 @@ def test_it_works_from_a_file_on_a_phone_in_the_dark(browser, address, photo):
     )
     choose(page, photo)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ask(page)
+    page.locator("#beta").fill("50")
+    page.locator("#words").evaluate("node => node.scrollIntoView()")
+    places = [page.locator(name).bounding_box() for name in ("#stage", "#words", "#beta")]  # all are seen at once
+    assert places[0]["y"] >= 0 and places[0]["y"] + places[0]["height"] <= places[1]["y"]
+    assert places[2]["y"] + places[2]["height"] <= 844
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark

@@ -56,6 +56,7 @@ async function openPhoto(blob, name) {
   image.classList.remove("hidden");
   $("invitation").classList.add("hidden");
   $("stage").classList.remove("empty");
+  $("stage").style.setProperty("--shape", image.naturalWidth / image.naturalHeight);
   Object.assign(state, { photo: bytes, regions: null, aligned: null });
   showBoxes($("stage"), []);
   for (const list of ["captions", "regions", "words"]) $(list).replaceChildren();
@@ -235,6 +236,7 @@ async function startCamera() {
   $("photo").classList.add("hidden");
   $("invitation").classList.add("hidden");
   $("stage").classList.remove("empty");
+  $("stage").style.setProperty("--shape", video.videoWidth / video.videoHeight);
   for (const id of ["video", "shoot"]) $(id).classList.remove("hidden");
 }
 
