@@ -51,7 +51,7 @@ def run(args):
     if args.page:
         from keras_imagesent.report.search_page import write_search_page
 
-        write_search_page(args.page, query, hits, words)
+        write_search_page(args.page, query, hits, words, args.photo)
     if args.json:
         found = [dataclasses.asdict(hit) for hit in hits]
         print(json.dumps({"query": query, "words": words, "hits": found}, ensure_ascii=False, indent=1))

@@ -10,8 +10,19 @@ from pathlib import Path
 from keras_imagesent.report.pictures import draw_alignment
 from keras_imagesent.report.thumbnails import crop_region
 
+STYLE = """
+.found { grid-template-columns: repeat(auto-fill, minmax(min(100%, 210px), 1fr)); }
+.found.wide { grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 1fr)); align-items: start; }
+.found .card { margin: 0; padding: 12px; }
+.found img { height: 200px; aspect-ratio: auto; object-fit: contain; border: 0; margin-bottom: 8px; }
+.found.wide img { height: auto; }
+.found strong { color: var(--ink); }
+.asked { max-width: min(100%, 420px); max-height: 320px; border-radius: 8px; }
+.answers li { margin-bottom: 4px; }
+"""
 
-def write_search_page(path, query, hits, words=None):
+
+def write_search_page(path, query, hits, words=None, photo=None):
     """Writes a page of crops (region hits), of photos with the words' boxes (photo hits), or of sentences.
 
     Args:
@@ -19,27 +30,20 @@ def write_search_page(path, query, hits, words=None):
         query: what was asked, shown as the title.
         hits: from `Collection.search_photos`, `search_regions` or `search_sentences`.
         words: the query's known words, for photo hits.
+        photo: the photo that sentences were asked for.
 
     Example:
 
     >>> write_search_page("found.html", "red bus", collection.search_regions(vectors))
     """
-    style = "".join(
-        (files("keras_imagesent.report") / folder / name).read_text()
-        for folder, name in (("live", "style.css"), ("static", "report.css"))
-    )
-    cards = "".join(_card(number, hit, words) for number, hit in enumerate(hits, 1))
-    kind = "wide" if hits and hasattr(hits[0], "word_scores") else ""
+    shared = (("live", "style.css"), ("static", "report.css"))
+    style = "".join((files("keras_imagesent.report") / folder / name).read_text() for folder, name in shared)
     text = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(query)}</title><link rel="icon" href="data:,">
-<style>{style}
-.found.wide {{ grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 1fr)); }}
-.found img {{ height: 180px; aspect-ratio: auto; object-fit: contain; border: 0; }}
-.found.wide img {{ height: 380px; }}
-</style></head>
+<style>{style}{STYLE}</style></head>
 <body><header class="top"><h1>{escape(query)}</h1><p class="soft">{len(hits)} found, best first</p></header>
-<main class="gallery found {kind}">{cards}</main></body></html>
+<main>{_sentences(hits, photo) if photo else _cards(hits, words)}</main></body></html>
 """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -47,17 +51,31 @@ def write_search_page(path, query, hits, words=None):
     os.replace(temporary, path)
 
 
+def _sentences(hits, photo):
+    asked = crop_region(photo, [0, 0, 1, 1], size=640)
+    lines = "".join(
+        f'<li>{escape(hit.sentence)} <span class="soft number">{hit.score:.2f} {escape(hit.filename)}</span></li>'
+        for hit in hits
+    )
+    return f'{_picture(asked, "The photo", "asked")}<ol class="answers">{lines}</ol>'
+
+
+def _cards(hits, words):
+    wide = "wide" if hits and hasattr(hits[0], "word_scores") else ""
+    cards = "".join(_card(number, hit, words) for number, hit in enumerate(hits, 1))
+    return f'<div class="gallery found {wide}">{cards}</div>'
+
+
 def _card(number, hit, words):
-    if hasattr(hit, "sentence"):
-        picture, text = "", hit.sentence
-    elif hasattr(hit, "word_scores"):
+    name = Path(hit.filename).name
+    if hasattr(hit, "word_scores"):
         image = draw_alignment(hit.path, words, hit.boxes, _places(hit.regions), hit.word_scores, width=640).image()
-        picture, text = _picture(image, f"{hit.filename} with the words' regions"), hit.filename
+        picture = _picture(image, f"{name} with the words' regions")
     else:
-        picture, text = _picture(crop_region(hit.path, hit.box), f"Region of {hit.filename}"), hit.filename
+        picture = _picture(crop_region(hit.path, hit.box, size=400), f"Region {hit.region} of {name}")
     return (
-        f'<figure class="card">{picture}<figcaption>{number}. <span class="number">{hit.score:.2f}</span> '
-        f"{escape(text)}</figcaption></figure>"
+        f'<figure class="card">{picture}<figcaption title="{escape(hit.path)}">'
+        f'<strong class="number">{number}. {hit.score:.2f}</strong> {escape(name)}</figcaption></figure>'
     )
 
 
@@ -66,7 +84,8 @@ def _places(regions):
     return [regions.index(region) for region in regions]
 
 
-def _picture(image, alt):
+def _picture(image, alt, kind=""):
     file = io.BytesIO()
     image.save(file, "JPEG", quality=85)
-    return f'<img src="data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}" alt="{escape(alt)}">'
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img class="{kind}" src="data:image/jpeg;base64,{data}" alt="{escape(alt)}">'
