@@ -25,6 +25,10 @@ GROUNDS = {
     "stone": ((105, 105, 108), (160, 158, 155), (6, 6)),
     "brick": ((140, 72, 58), (190, 125, 105), (14, 6)),
     "tiles": ((196, 206, 200), (226, 232, 228), (20, 20)),
+    "asphalt": ((52, 53, 58), (88, 88, 92), (1, 1)),
+    "straw": ((165, 125, 35), (230, 195, 95), (2, 30)),
+    "carpet": ((150, 85, 105), (190, 125, 140), (3, 3)),
+    "chessboard": ((205, 190, 160), (225, 212, 185), (12, 12)),
 }
 # ground -> width and height of its bricks or tiles, and how far every other row is moved, in pixels
 JOINTS = {"brick": (44, 18, 22), "tiles": (40, 40, 0)}
@@ -57,10 +61,12 @@ def ground_texture(ground, width, height, rng):
     amount = np.clip(0.75 * np.asarray(smooth) + 0.25 * rng.random((height, width), dtype=np.float32), 0, 1)[..., None]
     brightness = rng.uniform(0.9, 1.08)
     texture = (np.array(dark) * (1 - amount) + np.array(light) * amount) * brightness
+    y, x = np.mgrid[0:height, 0:width] + rng.integers(0, 20, (2, 1, 1))
     if ground in JOINTS:
         across, down, moved = JOINTS[ground]
-        y, x = np.mgrid[0:height, 0:width] + rng.integers(0, 20, (2, 1, 1))
         texture[(y % down < 2) | ((x + moved * (y // down % 2)) % across < 2)] *= 0.62
+    elif ground == "chessboard":
+        texture[(x // 36 + y // 36) % 2 == 0] *= 0.4
     return np.clip(texture, 0, 255).astype(np.uint8)
 
 

@@ -1,4 +1,8 @@
-"""The sentences about generated scenes: written with known phrases, and judged true or false."""
+"""The sentences about generated scenes: written with known phrases, and judged true or false.
+
+Some are plain, "a ball and a star on the sand", and say only what the whole frame shows; the others name every colour,
+which has to be bound to its object.
+"""
 
 import re
 from functools import lru_cache
@@ -80,28 +84,29 @@ def write_sentence(scene, mentioned, rng, rare=None):
     Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenise(text)`, end exclusive.
     """
     text, phrases = rng.choice(OPENINGS), []
+    plain = not scene["told_apart"] and (len(mentioned) == 1 or rng.random() < 0.4)
     for place, number in enumerate(mentioned):
         if place and place < len(mentioned) - 1:
             text += ", "
         elif place:
             text += f" {rng.choice(BETWEEN)} "
-        phrase = _phrase(scene, scene["objects"][number], rng)
+        phrase = _phrase(scene, scene["objects"][number], rng, plain)
         if rare and place == 0:
             phrase = f"{rare} {phrase}"
         text += "an " if phrase[0] in "aeiou" else "a "
         start = len(tokenise(text))
         text += phrase
         phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
-    if rng.random() < (1.0, 0.9, 0.8)[len(mentioned) - 1]:  # who says little of the objects says where they are
+    if plain or rng.random() < 0.85:  # who says little of the objects says where they are
         text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
     return f"{text[0].upper()}{text[1:]} .", phrases
 
 
-def _phrase(scene, thing, rng):
-    """Names one object so that no other object of the scene is meant: "small red ball", "red ball" or "ball"."""
+def _phrase(scene, thing, rng, plain):
+    """Names one object so that no other of the scene is meant: "small red ball", "red ball" or plainly "ball"."""
     noun = rng.choice(NOUNS[thing["shape"]])
     alone = sum(other["shape"] == thing["shape"] for other in scene["objects"]) == 1
-    if alone and rng.random() < (0.1 if scene["told_apart"] else 0.6):
+    if plain and alone:
         return noun
     size = f"{rng.choice(SIZE_WORDS[thing['size']])} " if rng.random() < 0.15 else ""
     return f"{size}{rng.choice(COLOUR_WORDS[thing['colour']])} {noun}"

@@ -24,8 +24,8 @@ from keras_imagesent.errors import InputError
 __all__ = ["caption_is_true", "make_scenes", "phrase_boxes", "read_scenes"]
 
 SIDES = ((320, 320), (320, 288), (288, 320), (352, 288))
-SIZES = {"small": (74, 86), "big": (112, 132)}  # an object's larger side, in pixels
-SHARES = {"train": 0.8, "val": 0.2}
+SIZES = {"small": (84, 96), "big": (118, 136)}  # an object's larger side, in pixels
+HELD_OUT = 200  # scenes at most, so that recall among them can be compared
 
 
 def make_scenes(folder, number, seed=0, splits=None, progress=None):
@@ -41,14 +41,14 @@ def make_scenes(folder, number, seed=0, splits=None, progress=None):
         folder: where to.
         number: how many scenes.
         seed: another seed, other scenes.
-        splits: split -> share of the scenes; four in five train by default, one is `val`.
+        splits: split -> share of the scenes; by default one in five is `val`, 200 at most, and the others train.
         progress: wraps the scenes as they are drawn, e.g. `tqdm`.
 
     Example:
 
     >>> make_scenes("scenes", 1000)
     """
-    folder, shares = Path(folder), splits or SHARES
+    folder, shares = Path(folder), splits or default_shares(number)
     if number < len(shares):
         raise InputError(f"{number} scenes are too few: each of the splits {', '.join(shares)} needs one")
     if seed < 0:
@@ -87,9 +87,15 @@ def _write(folder, scenes, seed, progress):
     (folder / "dataset.json").write_text(json.dumps(_karpathy(scenes)))
 
 
+def default_shares(number):
+    """One scene in five is held out, `HELD_OUT` at most."""
+    held_out = min(round(0.2 * number), HELD_OUT)
+    return {"train": number - held_out, "val": held_out}
+
+
 def invent_scenes(number, seed=0, shares=None):
     """The scenes without their photos: a list of dicts, as in `scenes.json`."""
-    shares = shares or SHARES
+    shares = shares or default_shares(number)
     ends = np.round(np.cumsum(list(shares.values())) / sum(shares.values()) * number).astype(int)
     first = np.arange(1, len(shares) + 1)
     ends = np.clip(ends, first, number - len(shares) + first)  # every split has one scene at least
@@ -112,7 +118,7 @@ def invent_scenes(number, seed=0, shares=None):
 def _new(rng):
     """A scene of three or four different objects, sometimes two of one shape; one of them it never mentions."""
     width, height = rng.choice(SIDES)
-    shapes = rng.sample(list(SHAPES), 3 if rng.random() < 0.1 else 4)
+    shapes = rng.sample(list(SHAPES), rng.choice((3, 4)))
     if rng.random() < 0.2:
         shapes[-1] = shapes[0]
     colours = rng.sample(list(COLOURS), len(shapes))
@@ -169,7 +175,7 @@ def _captions(scene, rng, rare_uses):
     """Two to five different sentences about the objects that this scene mentions: its first ones."""
     captions, wanted = {}, rng.randint(2, 5)
     while len(captions) < wanted:
-        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (1, 3, 90))[0])
+        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (3, 42, 55))[0])
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
         rare = None if rare_uses[rare] >= 2 else rare
         text, phrases = write_sentence(scene, rng.sample(range(scene["mentioned"]), how_many), rng, rare)
