@@ -162,10 +162,11 @@ def caption_tables(show, args, runs, alignments, prepared, photos, chooser, comm
     show(caption_table(runs, photos, train, args.split, args.paper, args.average, command))
     for name, run in runs.items():
         show(beam_table(run, photos, train, args.split, args.beams, name, command))
+    alignment = next(iter(alignments.values()), None)
     if args.scenes:
-        show(truth_table(runs, photos, args.scenes, args.split, command))
-    if alignments and chooser:
-        (name, run), alignment = next(iter(runs.items())), next(iter(alignments.values()))
+        show(truth_table(runs, photos, args.scenes, args.split, alignment, chooser, command=command))
+    if alignment and chooser:
+        name, run = next(iter(runs.items()))
         show(rerank_table(run, alignment, photos, chooser, args.split, name, command=command))
 
 

@@ -139,8 +139,11 @@ def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=
     return Table("beams", "Beam size and novelty", columns, rows, note, command, split)
 
 
-def truth_table(runs, photos, scenes, split, command=""):
+def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, captions=20, command=""):
     """Generated scenes: how many captions are true of their scene, of each run of `{name: run folder}`.
+
+    With a run of train-alignment and a `chooser`, the n best captions are ranked anew too, as `rerank_table` does; the
+    weight is the one with most true captions on the chooser's scenes.
 
     Example:
         >>> truth_table({"best": "demo/captioner"}, prepared.load("val"), "demo/scenes", "val").to_markdown()
@@ -148,12 +151,25 @@ def truth_table(runs, photos, scenes, split, command=""):
     from keras_imagesent.data.scenes import caption_is_true, read_scenes
 
     known, rows = read_scenes(scenes), []
+
+    def row(label, texts):
+        return [label, share_true(texts, photos), len(set(texts))]
+
+    def share_true(texts, some):
+        true = [caption_is_true(text, known[file]) for text, file in zip(texts, some.filenames, strict=True)]
+        return 100 * float(np.mean(true))
+
     for name, run in runs.items():
         model = CaptionRun(run)
-        captions = model.captions(model.vectors(photos))
-        true = [caption_is_true(text, known[file]) for text, file in zip(captions, photos.filenames, strict=True)]
-        rows.append([f"{name}, beam {model.beam}", 100 * float(np.mean(true)), len(set(captions))])
+        rows.append(row(f"{name}, beam {model.beam}", model.captions(model.vectors(photos))))
+        if alignment and chooser:
+            options = n_best(model, alignment, chooser, captions)
+            weight = max(RERANK_WEIGHTS, key=lambda weight: share_true(choose(options, weight), chooser))
+            label = f"{name}, the {captions} best ranked anew by the alignment with weight {weight:g}"
+            rows.append(row(label, choose(n_best(model, alignment, photos, captions), weight)))
     note = f"{len(photos.filenames)} scenes; every object, colour, size and ground that a caption names must be there."
+    if alignment and chooser:
+        note += f" The weight was chosen on {len(chooser.filenames)} other scenes."
     return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 

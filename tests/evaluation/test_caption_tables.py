@@ -1,9 +1,12 @@
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
-from keras_imagesent.evaluation import coco_extra
+from keras_imagesent.evaluation import caption_tables, coco_extra
 from keras_imagesent.evaluation.baselines import human_agreement, nearest_captions
 from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
 from keras_imagesent.evaluation.caption_tables import choose
@@ -47,6 +50,27 @@ def test_reranking_weighs_the_alignment_against_the_log_probability():
     options = [[("first", -1.0, 0.0), ("second", -1.5, 2.0)], [("only", -3.0, 1.0)]]
     assert choose(options, 0.0) == ["first", "only"]
     assert choose(options, 1.0) == ["second", "only"]
+
+
+def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkeypatch, tmp_path):
+    objects = [{"shape": "ball", "colour": "red", "size": "big"}, {"shape": "box", "colour": "blue", "size": "big"}]
+    scenes = [{"filename": f"{n}.jpg", "ground": "sand", "objects": objects} for n in range(4)]
+    (tmp_path / "scenes.json").write_text(json.dumps({"seed": 0, "scenes": scenes}))
+    photos, chooser = SimpleNamespace(filenames=["0.jpg", "1.jpg"]), SimpleNamespace(filenames=["2.jpg", "3.jpg"])
+    truly, falsely = ("a red ball on the sand", -1.0, 2.0), ("a blue ball on the sand", -0.5, 0.0)
+    ranked = {"0.jpg": [falsely, truly], "1.jpg": [truly], "2.jpg": [falsely, truly], "3.jpg": [falsely]}
+    run = SimpleNamespace(beam=3, vectors=lambda some: some.filenames)
+    run.captions = lambda files: [ranked[file][0][0] for file in files]
+    monkeypatch.setattr(caption_tables, "CaptionRun", lambda path: run)
+    monkeypatch.setattr(caption_tables, "n_best", lambda model, alignment, some, n: [ranked[f] for f in some.filenames])
+
+    assert caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val").rows == [["best, beam 3", 50.0, 2]]
+    table = caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val", "alignment", chooser)
+    assert table.rows == [
+        ["best, beam 3", 50.0, 2],
+        ["best, the 20 best ranked anew by the alignment with weight 0.3", 100.0, 1],
+    ]
+    assert table.note.endswith("The weight was chosen on 2 other scenes.")
 
 
 def test_every_human_box_is_a_region_with_its_phrases():
