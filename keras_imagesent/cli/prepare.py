@@ -11,6 +11,7 @@ Killed and started again it goes on where it was.
 """
 
 import argparse
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ def add_arguments(parser):
     add("--seed", type=whole_number, default=0, help="chooses the photos set aside (0)")
     add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")
     add("--max-broken", type=share, default=0.01, metavar="SHARE", help="stop if more than this is broken (0.01)")
-    add("--image-size", type=whole_number, default=384, metavar="S", help="photos are squashed to S x S pixels (384)")
+    add("--image-size", type=image_size, default=384, metavar="S", help="photos are squashed to S x S pixels (384)")
     add("--backbone", default="efficientnet-lite2", help="a name, also of keras.applications, or a .keras file")
     add(
         "--detector",
@@ -46,8 +47,11 @@ def run(args):
     for path, flag in (*((path, "the data set") for path in args.dataset), (args.photos, "--photos")):
         if not path.exists():
             raise InputError(f"{path}: no such file or folder ({flag}). Check the path.")
-    if args.out.exists() and not args.out.is_dir():
-        raise InputError(f"{args.out}: a file. Name a folder with --out.")
+    place = next(place for place in (args.out, *args.out.absolute().parents) if place.exists())
+    if not place.is_dir():
+        raise InputError(f"{place}: a file. Name a folder with --out.")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"{place}: you may not write there. Name another folder with --out.")
     from tqdm import tqdm
 
     from keras_imagesent.data.dataset import check_dataset, read_dataset, set_aside
@@ -98,6 +102,13 @@ def whole_number(text):
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def image_size(text):
+    size = whole_number(text)
+    if not 32 <= size <= 2048:
+        raise argparse.ArgumentTypeError(f"{text} pixels are not from 32 to 2048")
+    return size
 
 
 def share(text):

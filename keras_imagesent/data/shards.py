@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -96,10 +97,9 @@ class Prepared:
         regions, features = self.number_of_regions, self.feature_dim
         parts = []
         for path in paths:
+            refuse_foreign(path, self.settings)
             for records in _batches_of_records(path):
                 parts.append({key: value.numpy() for key, value in parse_records(records).items()})
-            if parts and parts[-1]["made_by"][0].decode() != digest(self.settings):
-                raise InputError(f"{path}: made with other settings than {SETTINGS_FILE} beside it. Delete it.")
 
         def column(name, dtype, shape=()):
             values = [np.frombuffer(b"".join(p[name]), dtype).reshape(-1, *shape) for p in parts]
@@ -146,12 +146,20 @@ class Prepared:
             yield from tf.io.parse_example(records, wanted)[name].to_list()
 
 
-def _batches_of_records(path):
-    """The serialised records of a shard, 128 at a time."""
+def refuse_foreign(path, settings):
+    """Stops at a shard that other settings than these have made."""
+    for record in _batches_of_records(path, 1):
+        if parse_records(record)["made_by"][0].numpy().decode() != digest(settings):
+            raise InputError(f"{path}: made with other settings than {SETTINGS_FILE} beside it. Delete it.")
+        return
+
+
+def _batches_of_records(path, number=128):
+    """The serialised records of a shard, some at a time."""
     import tensorflow as tf
 
     try:
-        yield from tf.data.TFRecordDataset(str(path)).batch(128)
+        yield from tf.data.TFRecordDataset(str(path)).batch(number)
     except tf.errors.OpError as error:
         raise InputError(f"{path}: damaged ({error.message}). Delete it and run `imagesent prepare` again.") from None
 
@@ -211,9 +219,14 @@ class ShardWriter:
 
         self.parts.mkdir(parents=True, exist_ok=True)
         unfinished = self.parts / f"{part:05d}.tmp"
-        with tf.io.TFRecordWriter(str(unfinished)) as writer:
-            for record in records:
-                writer.write(record)
+        try:
+            with tf.io.TFRecordWriter(str(unfinished)) as writer:
+                for record in records:
+                    writer.write(record)
+        except tf.errors.OpError as error:
+            raise InputError(f"{unfinished}: cannot be written ({error.message}). Is the disk full?") from None
+        with open(unfinished, "rb") as file:
+            os.fsync(file.fileno())
         os.replace(unfinished, self.parts / f"{part:05d}")
 
     def finish(self, number_of_parts):
@@ -225,7 +238,11 @@ class ShardWriter:
             shard.flush()
             os.fsync(shard.fileno())
         os.replace(unfinished, self.path)
-        shutil.rmtree(self.parts)
+        self.clear()
+
+    def clear(self):
+        """Removes the parts, which a run that was killed may have left beside the finished shard."""
+        shutil.rmtree(self.parts, ignore_errors=True)
 
 
 def shard_name(split, index, number):
@@ -260,6 +277,6 @@ def read_settings(folder):
 def write_json(path, content):
     """Writes JSON whole or not at all."""
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # another machine may write the same
     unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
     os.replace(unfinished, path)

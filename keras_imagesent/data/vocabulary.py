@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -103,7 +104,7 @@ class Vocabulary:
     def save(self, path):
         """Writes the vocabulary as JSON, whole or not at all."""
         path = Path(path)
-        temporary = path.with_name(path.name + ".tmp")
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # another machine may write the same
         temporary.write_text(self._json(), encoding="utf-8")
         os.replace(temporary, path)
 

@@ -151,11 +151,45 @@ def _decode_png(image_bytes):
 
 
 def _decode_gif(image_bytes):
-    return tf.io.decode_image(image_bytes, channels=3, expand_animations=False)
+    """The first frame, which must fill the picture; its transparent colour becomes white, where TensorFlow has black.
+
+    Before the frame (0x2C) stand the palette and blocks (0x21, kind, pieces that begin with their length, 0); the block
+    of kind 0xF9 says in its fourth byte whether there is a transparent colour and in its seventh which.
+    """
+    data = _head(image_bytes, -1)
+
+    def at(place):
+        return _number(data, place, 1)
+
+    def palette_length(flags):
+        return tf.where(flags >= 128, 3 * 2 ** (flags % 8 + 1), 0)
+
+    def skip_block(place, control):
+        control = tf.where(at(place + 1) == 0xF9, place, control)
+        end = tf.while_loop(lambda piece: at(piece) > 0, lambda piece: (piece + 1 + at(piece),), (place + 2,))[0]
+        return end + 1, control
+
+    start = 13 + palette_length(at(10)), tf.constant(0, tf.int64)
+    frame, control = tf.while_loop(lambda place, _: at(place) == 0x21, skip_block, start)
+    palette = tf.where(at(frame + 9) >= 128, frame + 10, 13)
+    clear = (control > 0) & (at(control + 3) % 2 == 1)
+
+    def whiten():
+        return _replace(_replace(image_bytes, palette + 3 * at(control + 6), b"\xff" * 3), control + 3, b"\0")
+
+    opaque = tf.cond(clear, whiten, lambda: image_bytes)
+    fills = (_number(data, frame + 1, 4) == 0) & (_number(data, frame + 5, 4) == _number(data, 6, 4))
+    return tf.io.decode_image(tf.where(fills, opaque, b""), channels=3, expand_animations=False)
+
+
+def _replace(text, place, new):
+    place = tf.cast(place, tf.int32)
+    return tf.strings.substr(text, 0, place) + new + tf.strings.substr(text, place + len(new), -1)
 
 
 def _decode_bmp(image_bytes):
-    photo = tf.io.decode_bmp(tf.where(_is(image_bytes, "bmp"), image_bytes, b""), channels=0)
+    plain = _is(image_bytes, "bmp") & (_number(_head(image_bytes, 32), 30, 4, big=False) % 3 == 0)  # not compressed
+    photo = tf.io.decode_bmp(tf.where(plain, image_bytes, b""), channels=0)
 
     def colours():  # TensorFlow gives the numbers of the palette's colours, which are stored as BGR0
         start = tf.cast(14 + _number(_head(image_bytes, 32), 14, 4, big=False), tf.int32)

@@ -5,9 +5,9 @@ import os
 import struct
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from keras_imagesent.data.photo_check import FORMATS, MAX_PIXELS
+from keras_imagesent.data.photo_check import FORMATS, MAX_PIXELS, undecodable
 from keras_imagesent.errors import InputError
 
 _TURNS = {
@@ -43,6 +43,8 @@ def read_photo(photo):
         with Image.open(source, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise InputError(f"{name}: too many pixels ({image.width} x {image.height}). Make it smaller.")
+            if reason := undecodable(image):
+                raise InputError(f"{name}: {reason}.")
             image.load()
             upright = _to_rgb(image)
             turn = _TURNS.get(_orientation(image))
@@ -50,9 +52,9 @@ def read_photo(photo):
         raise InputError(f"{name}: no such file. Check the path.") from None
     except Image.DecompressionBombError:
         raise InputError(f"{name}: too many pixels. Make it smaller.") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as error:  # on damaged files Pillow's decoders raise anything
         raise InputError(f"{name}: not a whole JPEG, PNG, GIF or BMP photo ({error}).") from None
     return upright if turn is None else upright.transpose(turn)
 
@@ -72,7 +74,7 @@ def _to_rgb(image):
     if image.mode == "CMYK":  # as TensorFlow's decoder: Adobe's values are inverted, Pillow has turned them back
         inks = 255 - np.asarray(image).astype(np.int32)
         return Image.fromarray((inks[..., :3] * inks[..., 3:] // 255).astype(np.uint8))
-    if image.format == "PNG" and (image.mode in ("LA", "RGBA", "PA") or "transparency" in image.info):
+    if image.format in ("PNG", "GIF") and (image.mode in ("LA", "RGBA", "PA") or "transparency" in image.info):
         rgba = np.asarray(image.convert("RGBA")).astype(np.int32)
         colour, alpha = rgba[..., :3], rgba[..., 3:]
         return Image.fromarray(((colour * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8))

@@ -4,8 +4,9 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_imagesent.data import shards
+from keras_imagesent.data.graph_tokeniser import SentenceToIds
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import photo as photos_in_graph
@@ -57,6 +59,11 @@ def prepare(
     vocabulary = Vocabulary.from_captions(
         [caption for photo in dataset.photos if photo.split == "train" for caption in photo.captions], threshold
     )
+    if boxes_of is not None and not any(len(boxes_of(photo.filename)[1]) for photo in dataset.photos):
+        raise InputError(
+            f"the file of boxes has none of the photos, such as {dataset.photos[0].filename}. "
+            "Write their names as in the data set."
+        )
     plan = plan_shards(dataset.photos)
     starts = np.cumsum([0] + [len(photo.captions) for photo in dataset.photos]).tolist()
     sentence_numbers = {photo.photo_id: start for photo, start in zip(dataset.photos, starts, strict=False)}
@@ -73,14 +80,20 @@ def prepare(
         "splits": {split: {"photos": sum(map(len, parts)), "shards": len(parts)} for split, parts in plan.items()},
     }
     out.mkdir(parents=True, exist_ok=True)
-    with only_run(out, alone=machine[1] == 1):
+    with only_run(out, alone=machine[1] == 1) as wait_for_others:
         claim(out, settings, vocabulary)
-        jobs, done = unfinished_jobs(out, plan, machine)
+        jobs, done = unfinished_jobs(out, plan, machine, settings)
         total = done + sum(len(job.photos) for job in jobs)
         with tqdm(total=total, initial=done, unit="photo", desc="regions", disable=not progress) as bar:
             extract = extraction(extractor, boxes_of, photos_at_once)
-            run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, bar)
+            try:
+                run_jobs(jobs, extract, SentenceToIds(vocabulary), sentence_numbers, settings, max_broken, bar)
+            except InputError:
+                if machine[1] == 1:  # else the folder is not ours alone
+                    give_back(out)
+                raise
         if all(path.is_file() for _, path, _ in all_shards(out, plan)):
+            wait_for_others()
             write_problems(out, dataset, settings, vocabulary)
 
 
@@ -114,16 +127,18 @@ def all_shards(out, plan):
             number += 1
 
 
-def unfinished_jobs(out, plan, machine):
+def unfinished_jobs(out, plan, machine, settings):
     """The batches that this machine has still to do, and the number of photos that it has done."""
     jobs, done = [], 0
     for number, path, members in all_shards(out, plan):
         if number % machine[1] != machine[0] - 1:
             continue
+        writer = shards.ShardWriter(path)
         if path.is_file():
+            shards.refuse_foreign(path, settings)
+            writer.clear()  # killed after the joining
             done += len(members)
             continue
-        writer = shards.ShardWriter(path)
         batches = [members[start : start + BATCH_SIZE] for start in range(0, len(members), BATCH_SIZE)]
         missing = [part for part in range(len(batches)) if not writer.has(part)]
         done += sum(len(batch) for part, batch in enumerate(batches) if part not in missing)
@@ -151,7 +166,7 @@ def extraction(extractor, boxes_of, photos_at_once):
     return extract
 
 
-def run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, bar):
+def run_jobs(jobs, extract, sentence_to_ids, sentence_numbers, settings, max_broken, bar):
     """Extracts and writes; a photo that cannot be decoded gets no record."""
     if not jobs:
         return
@@ -165,8 +180,9 @@ def run_jobs(jobs, extract, vocabulary, sentence_numbers, settings, max_broken, 
                 broken.append(photo)
                 continue
             regions = {name: value[row] for name, value in found.items()}
+            token_ids = known_words(sentence_to_ids, photo.captions)
             first = sentence_numbers[photo.photo_id]
-            records.append(encode_photo(photo, regions, sizes[row].numpy(), vocabulary, first, shards.digest(settings)))
+            records.append(encode_photo(photo, regions, sizes[row].numpy(), token_ids, first, shards.digest(settings)))
         if len(broken) > allowed:
             raise InputError(
                 f"{len(broken)} photos cannot be decoded, the last {broken[-1].path}; a share of {max_broken:g} is "
@@ -203,7 +219,13 @@ def given_boxes(rows, number):
     return {"boxes": boxes, "box_scores": scores}
 
 
-def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
+def known_words(sentence_to_ids, captions):
+    """The ids of each caption's words, found inside the graph as serving does; words outside the vocabulary go."""
+    _, ids = sentence_to_ids(tf.constant(captions))
+    return [[number for number in row if number >= 0] for row in ids.to_list()]
+
+
+def encode_photo(photo, regions, size, token_ids, first_sentence, made_by):
     """One photo's record; present regions first, absent ones all zero. Its sentences are numbered from the first."""
     mask = regions["region_mask"]
     order = np.argsort(~mask, kind="stable")
@@ -214,7 +236,6 @@ def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
         raise InputError(
             f"{photo.path}: the backbone gave vectors that are not finite in float16. Are its weights right?"
         )
-    token_ids = [vocabulary.encode(caption) for caption in photo.captions]
     return shards.encode_record(
         {
             "photo_id": photo.photo_id,
@@ -240,11 +261,14 @@ def encode_photo(photo, regions, size, vocabulary, first_sentence, made_by):
 
 @contextmanager
 def only_run(out, alone):
-    """Keeps a second run out of the folder; machines that share the work (`--shard`) may be there together."""
+    """Keeps a second run out of the folder; machines that share the work (`--shard`) may be there together.
+
+    Gives a function that waits until the others have gone, for what one alone may do.
+    """
     folder = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(folder, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        yield
+        yield lambda: fcntl.flock(folder, fcntl.LOCK_EX)
     except BlockingIOError:
         raise InputError(
             f"{out}: another `imagesent prepare` is writing there. Wait for it, or name another folder."
@@ -255,6 +279,8 @@ def only_run(out, alone):
 
 def claim(out, settings, vocabulary):
     """Marks the folder with the settings, or refuses one that other settings have marked."""
+    # listed before looking for the settings, which another machine may be writing just now
+    strange = [path for path in out.iterdir() if not path.name.startswith(".")]
     if (out / shards.SETTINGS_FILE).exists():
         there = shards.read_settings(out)
         differences = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
@@ -264,10 +290,23 @@ def claim(out, settings, vocabulary):
                 f"{out}: made with other settings ({name} {there.get(name)!r}, now {settings.get(name)!r}). "
                 "Name another folder with --out, or delete this one."
             )
-    elif any(not path.name.startswith(".") for path in out.iterdir()):
+    elif strange:
         raise InputError(f"{out}: not empty and not a prepared folder. Name another folder with --out.")
-    shards.write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
+    else:
+        shards.write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
     vocabulary.save(out / shards.VOCABULARY_FILE)
+
+
+def give_back(out):
+    """Leaves nothing of a run that failed before its first batch was written."""
+    if any(out.glob("*.tfrecord")) or any(out.glob(".*.tfrecord.parts/?????")):
+        return
+    for parts in out.glob(".*.tfrecord.parts"):
+        shutil.rmtree(parts)
+    for name in (shards.SETTINGS_FILE, shards.VOCABULARY_FILE):
+        (out / name).unlink()
+    with suppress(OSError):  # there was something of the user's in it
+        out.rmdir()
 
 
 def write_problems(out, dataset, settings, vocabulary):

@@ -2,6 +2,10 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import keras
 import numpy as np
@@ -10,6 +14,7 @@ from keras import layers
 
 from keras_imagesent.cli.main import main
 from keras_imagesent.data.shards import Prepared
+from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.detectors.grid import GRID
 from tests.regions.tiny_photos import SIZE, write_photos
 
@@ -50,6 +55,54 @@ def test_the_right_command(source, tmp_path, capsys):
     assert "made with other settings (set_aside 2, now 0)" in capsys.readouterr().err
 
 
+SMALL_SHARDS = """
+import sys
+from keras_imagesent.cli.main import main
+from keras_imagesent.regions import prepare
+prepare.PHOTOS_PER_SHARD, prepare.BATCH_SIZE = 24, 4
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(command):
+    """`imagesent ...` with small shards, in a process of its own."""
+    return subprocess.Popen([sys.executable, "-c", SMALL_SHARDS, *command], stderr=subprocess.DEVNULL)
+
+
+def content(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_killed_in_the_middle_it_goes_on_and_the_bytes_are_those_of_an_unbroken_run(source, tmp_path, monkeypatch):
+    photos = write_photos(tmp_path / "photos", 120)
+    shutil.copy(source / "map.keras", photos)
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    for parts in (2, 5):  # the second process goes on where the first was killed
+        process = start(typed(photos, broken))
+        while process.poll() is None and len(list(broken.glob(".*.parts/?????"))) < parts:
+            time.sleep(0.001)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert not (broken / "problems.json").exists()
+    left = content(broken)
+    assert any(".parts" in name for name in left)
+    monkeypatch.setattr(module, "PHOTOS_PER_SHARD", 24)
+    monkeypatch.setattr(module, "BATCH_SIZE", 4)
+    assert main(typed(photos, broken)) == 0
+    assert main(typed(photos, whole)) == 0
+    assert content(broken) == content(whole)
+    assert sum(name.endswith(".tfrecord") for name in content(whole)) == 4 + 2
+
+
+def test_shares_of_the_work_are_together_the_whole(source, tmp_path, capsys):
+    shared, whole = tmp_path / "shared", tmp_path / "whole"
+    assert main(typed(source, shared, "--shard", "2/2")) == 0
+    assert "1 of 2 shards belong to the other shares" in capsys.readouterr().err
+    assert main(typed(source, shared, "--shard", "1/2")) == 0
+    assert main(typed(source, whole)) == 0
+    assert content(shared) == content(whole)
+
+
 def test_boxes_of_a_file_and_crops(source, tmp_path, capsys):
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("filename,x0,y0,x1,y1,score\n000.png,0,0,0.5,0.5,0.3\n000.png,0.5,0.5,1,1,0.9\n")
@@ -88,6 +141,9 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
         (["--backbone", "vgg17"], "no backbone is called 'vgg17'"),
         (["--backbone", "absent.keras"], "absent.keras: cannot be loaded as a Keras model"),
         (["--backbone", "efficientnet-lite0", "--image-size", "100"], "multiple of 32"),
+        (["--image-size", "0"], "--image-size: 0 pixels are not from 32 to 2048"),
+        (["--image-size", "99968"], "--image-size: 99968 pixels are not from 32 to 2048"),
+        (["--out", "/dev/null/prepared"], "/dev/null: a file. Name a folder with --out"),
         (["--image-size", "64"], "map.keras takes 32 pixels: add --image-size 32"),
         (["--detector", "yolov9"], "no detector is called 'yolov9'. There are yolov4-tiny, grid"),
         (["--detector", "absent.csv"], "absent.csv: cannot be read as text"),

@@ -1,6 +1,8 @@
 """Every kind of photo gives the pixels that Pillow gives, upright; a broken one harms only its own row."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def with_alpha():
 
 def photos():
     image, clear = picture(), with_alpha()
-    gray = image.convert("L")
+    gray, few = image.convert("L"), image.convert("P")
     deep = Image.fromarray(np.arange(HEIGHT * WIDTH, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 91)
     found = {
         "jpeg": encode(image, "JPEG"),
@@ -61,6 +63,12 @@ def photos():
         "16 bit": encode(deep, "PNG"),
         "gif": encode(image.convert("P"), "GIF"),
         "animated": encode(image, "GIF", save_all=True, append_images=[image.rotate(180)]),
+        "clear gif": encode(few, "GIF", transparency=few.getpixel((3, 3)), comment=700 * b"x"),
+        "clear gray gif": encode(gray, "GIF", transparency=gray.getpixel((3, 3))),
+        "clear animated": encode(
+            few, "GIF", save_all=True, append_images=[few.rotate(180)], transparency=few.getpixel((3, 3))
+        ),
+        "several pictures": encode(image, "MPO", save_all=True, append_images=[image.rotate(180)]),
         "bmp": encode(image, "BMP"),
         "gray bmp": encode(gray, "BMP"),
         "palette bmp": encode(image.convert("P"), "BMP"),
@@ -72,6 +80,7 @@ def photos():
 
 
 PHOTOS = photos()
+PARTIAL_GIF = PHOTOS["gif"][:6] + bytes([99, 0, 99, 0]) + PHOTOS["gif"][10:]  # a frame smaller than the screen
 decode = tf.function(in_graph.decode_photo, input_signature=[tf.TensorSpec((), tf.string)])
 
 
@@ -93,8 +102,27 @@ def test_all_eight_orientations_come_out_upright(kind):
 def test_transparency_lies_over_white_and_16_bits_keep_the_upper_8():
     half = Image.new("RGBA", (1, 1), (0, 100, 200, 128))
     assert decode(encode(half, "PNG")).numpy().tolist() == [[[127, 177, 227]]]
+    assert decode(PHOTOS["clear gif"]).numpy()[3, 3].tolist() == [255, 255, 255]
     deep = Image.fromarray(np.array([[0x12FF]], np.uint16))
     assert decode(encode(deep, "PNG")).numpy().tolist() == [[[0x12, 0x12, 0x12]]]
+
+
+@pytest.mark.parametrize("colour", [2, 4, 6])
+def test_16_bit_png_in_colour_and_with_transparency(colour):
+    """Pillow writes no such file, so it is put together by hand: colour type 2 is RGB, 4 gray with alpha, 6 RGBA."""
+    samples = np.random.default_rng(colour).integers(0, 65536, (5, 7, {2: 3, 4: 2, 6: 4}[colour])).astype(">u2")
+    rows = b"".join(b"\0" + row.tobytes() for row in samples)
+    header = struct.pack(">IIBBBBB", 7, 5, 16, colour, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
+    )
+    upper = (samples >> 8).astype(int)
+    pixels = np.repeat(upper[..., :1], 3, axis=-1) if colour == 4 else upper[..., :3]
+    alpha = upper[..., -1:] if colour != 2 else 255
+    expected = (pixels * alpha + 255 * (255 - alpha) + 127) // 255
+    np.testing.assert_array_equal(decode(png), expected)
+    np.testing.assert_array_equal(np.asarray(read_photo(png)), expected)
 
 
 def test_damaged_exif_says_upright():
@@ -118,14 +146,20 @@ def test_a_broken_row_harms_no_other():
         encode(picture(), "PNG")[:60],
         b"BM",
         b"\x89PNG\r\n\x1a\n",
+        b"GIF89a",
+        PARTIAL_GIF,
+        encode(picture().convert("1"), "BMP"),
         jpeg,
     ]
     pixels, status = in_graph.decode_pixels(tf.constant(rows), 16)
     good = read_pixels(jpeg, 16)
-    assert status.numpy().tolist() == [b"ok"] + [in_graph.BROKEN.encode()] * 6 + [b"ok"]
-    assert not pixels[1:7].numpy().any()
+    assert status.numpy().tolist() == [b"ok"] + [in_graph.BROKEN.encode()] * 9 + [b"ok"]
+    assert not pixels[1:10].numpy().any()
     np.testing.assert_allclose(pixels[0], good, atol=1)
-    np.testing.assert_array_equal(pixels[0], pixels[7])
+    np.testing.assert_array_equal(pixels[0], pixels[10])
+    for row in rows[1:-1]:
+        with pytest.raises(InputError):
+            read_photo(row)
 
 
 def test_an_image_bomb_is_refused_unread():

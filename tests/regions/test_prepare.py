@@ -1,7 +1,9 @@
 """Shards hold what the networks gave; a killed run goes on and writes the same bytes; settings are never mixed."""
 
 import json
+import resource
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from keras_imagesent.data.dataset import check_dataset, read_dataset
 from keras_imagesent.data.shards import Prepared, ShardWriter
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import prepare as module
+from keras_imagesent.regions.detectors.boxes_file import NO_BOXES
 from keras_imagesent.regions.pillow_photo import read_pixels
 from keras_imagesent.regions.prepare import prepare
 from tests.regions.tiny_photos import FEATURES, REGIONS, SIZE, tiny_extractor, write_photos
@@ -109,6 +112,16 @@ def test_killed_at_every_part_it_ends_with_the_same_bytes(source, unbroken, extr
     assert content(tmp_path / "out") == content(unbroken)
 
 
+def test_killed_after_the_joining_the_parts_go(source, unbroken, extractor, tmp_path):
+    out = shutil.copytree(unbroken, tmp_path / "out")
+    (out / "problems.json").unlink()
+    parts = out / ".train-00001-of-00003.tfrecord.parts"
+    parts.mkdir()
+    (parts / "00001").write_bytes(b"one of three was left")
+    run(source, out, extractor)
+    assert content(out) == content(unbroken) and not parts.exists()
+
+
 def test_a_finished_folder_is_left_as_it_is(source, unbroken, extractor, monkeypatch):
     before = content(unbroken)
     monkeypatch.setattr(module, "decoded_batches", None)  # would fail if anything were extracted again
@@ -151,6 +164,11 @@ def test_a_shard_of_other_settings_is_not_mixed_in(source, unbroken, extractor, 
     (mixed / "prepared.json").write_text(json.dumps(settings | {"backbone": "other"}))
     with pytest.raises(InputError, match=r"train-00000-of-00003\.tfrecord: made with other settings"):
         Prepared.open(mixed).load("train")
+    for path in mixed.glob("*-of-*"):
+        path.unlink()
+    shutil.copy(unbroken / "val-00001-of-00002.tfrecord", mixed)  # a stray one among shards still to be made
+    with pytest.raises(InputError, match=r"val-00001-of-00002\.tfrecord: made with other settings"):
+        prepare(read(source), mixed, extractor, {"backbone": "other"}, threshold=2, progress=False)
 
 
 def test_a_second_run_is_kept_out(source, unbroken, extractor):
@@ -175,11 +193,35 @@ def test_photos_that_break_after_the_check_are_listed(source, extractor, tmp_pat
         prepare(dataset, tmp_path / "strict", extractor, {}, max_broken=0.03, **options)
 
 
-def test_vectors_that_are_not_finite_stop_the_run(source, tmp_path):
+def test_vectors_that_are_not_finite_stop_the_run_and_leave_nothing(source, tmp_path):
     extractor = tiny_extractor()
     extractor.get_layer("dense").bias.assign(np.full(REGIONS * FEATURES, 1e6))
     with pytest.raises(InputError, match="not finite in float16"):
         run(source, tmp_path / "out", extractor)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".notes").write_text("mine")
+    with pytest.raises(InputError, match="not finite in float16"):
+        run(source, tmp_path / "mine", extractor)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [".notes"]
+
+
+def test_a_full_disk_is_said_in_a_line(source, extractor, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # a part of four photos is larger
+    try:
+        with pytest.raises(InputError, match=r"00000\.tmp: cannot be written \(.*\)\. Is the disk full\?"):
+            run(source, tmp_path / "out", extractor)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (tmp_path / "out").exists()
+
+
+def test_machines_that_start_and_end_together_do_not_disturb_each_other(source, unbroken, extractor, tmp_path):
+    with ThreadPoolExecutor(3) as machines:
+        done = [machines.submit(run, source, tmp_path / "out", extractor, machine=(n, 3)) for n in (1, 2, 3)]
+    assert [each.result() for each in done] == [None] * 3
+    assert content(tmp_path / "out") == content(unbroken)
 
 
 def test_boxes_of_a_file_reach_the_networks(source, tmp_path):
@@ -187,6 +229,12 @@ def test_boxes_of_a_file_reach_the_networks(source, tmp_path):
     given = module.given_boxes([(boxes, [0.2, 0.9, 0.1, 0.5]), ([], [])], REGIONS - 1)
     np.testing.assert_allclose(given["box_scores"][:2], [[0.9, 0.5, 0.2], [0, 0, 0]])
     np.testing.assert_allclose(given["boxes"][0], np.array(boxes, np.float32)[[1, 3, 0]])
+
+
+def test_boxes_of_other_photos_are_refused(source, extractor, tmp_path):
+    with pytest.raises(InputError, match=r"has none of the photos, such as 000\.png"):
+        run(source, tmp_path / "out", extractor, boxes_of=lambda filename: NO_BOXES)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_shard_is_named(unbroken, tmp_path):

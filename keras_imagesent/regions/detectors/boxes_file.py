@@ -64,6 +64,9 @@ def _csv(path, text):
     for row in rows:
         where = f"line {rows.line_num}"
         try:
-            yield where, row["filename"], *(float(row[name]) for name in _COLUMNS[1:]), float(row.get("score") or 1)
+            box, score = [float(row[name]) for name in _COLUMNS[1:]], float(row.get("score") or 1)
         except (ValueError, TypeError):
             raise InputError(f"{path}, {where}: a number is missing or is no number. Correct the line.") from None
+        if max(box) > 2:
+            raise InputError(f"{path}, {where}: pixels. Give shares of the photo's width and height, 0 to 1.")
+        yield where, row["filename"], *box, score

@@ -17,15 +17,26 @@ def build_model_garden_detector(experiment, config=None, checkpoint=None, image_
     Args:
         experiment: name of its configuration, such as `fasterrcnn_resnetfpn_coco` or `retinanet_resnetfpn_coco`.
         config: its `params.yaml`, which overrides the experiment's defaults.
-        checkpoint: path of a checkpoint (`ckpt-1000`) or of a folder whose latest is taken; None leaves random weights.
+        checkpoint: path of a checkpoint (`ckpt-1000`) or of a folder whose latest is taken.
 
     Example:
         detector = build_model_garden_detector("retinanet_resnetfpn_coco", "run/params.yaml", "run")
     """
+    params = read_params(experiment, config)
+    if checkpoint is None:
+        raise InputError(f"{experiment} needs its trained weights: add --detector-checkpoint.")
+    module = build_module(params, image_size)
+    restore(module.model, checkpoint)
+    detector = build_detections(tf.function(module.serve), image_size, "model_garden")
+    detector.module = module
+    return detector
+
+
+def read_params(experiment, config=None):
+    """The experiment's settings with those of the file `config` over them."""
     require("official.vision.serving.detection", "models")
     from official.core import exp_factory
     from official.modeling import hyperparams
-    from official.vision.serving.detection import DetectionModule
 
     try:
         params = exp_factory.get_exp_config(experiment)
@@ -36,25 +47,32 @@ def build_model_garden_detector(experiment, config=None, checkpoint=None, image_
             params = hyperparams.override_params_dict(params, str(config), is_strict=True)
         except (OSError, tf.errors.NotFoundError):
             raise InputError(f"{config}: no such file. Name the params.yaml of {experiment}.") from None
-        except (KeyError, ValueError, TypeError) as error:
+        except Exception as error:  # of the YAML parser, or of any setting that does not fit
             raise InputError(f"{config}: does not fit {experiment} ({error}).") from None
     if not hasattr(params.task.model, "detection_generator"):
         raise InputError(f"{experiment} is no detector. Take one such as fasterrcnn_resnetfpn_coco.")
     params.task.model.detection_generator.nms_version = "batched"
-    module = DetectionModule(
-        params, batch_size=None, input_image_size=list(params.task.model.input_size[:2]), input_type="image_tensor"
-    )
-    module.serve(tf.zeros((1, image_size, image_size, 3), tf.uint8))  # makes the weights
-    if checkpoint is not None:
-        restore(module.model, checkpoint)
-    detector = build_detections(tf.function(module.serve), image_size, "model_garden")
-    detector.module = module
-    return detector
+    return params
+
+
+def build_module(params, image_size):
+    """Model Garden's serving module of a detector, with random weights."""
+    from official.vision.serving.detection import DetectionModule
+
+    try:
+        module = DetectionModule(
+            params, batch_size=None, input_image_size=list(params.task.model.input_size[:2]), input_type="image_tensor"
+        )
+        module.serve(tf.zeros((1, image_size, image_size, 3), tf.uint8))  # makes the weights
+    except Exception as error:  # settings that no network can have fail anywhere inside
+        raise InputError(f"Model Garden cannot build this detector ({str(error).partition(chr(10))[0]}).") from None
+    return module
 
 
 def restore(model, checkpoint):
     """Fills a Model Garden network, or says that the checkpoint is another network's."""
-    path = tf.train.latest_checkpoint(str(checkpoint)) if Path(checkpoint).is_dir() else str(checkpoint)
+    latest = tf.train.latest_checkpoint(str(checkpoint)) if Path(checkpoint).is_dir() else None
+    path = latest or str(checkpoint)
     try:
         tf.train.Checkpoint(model=model).restore(path).assert_existing_objects_matched().expect_partial()
     except tf.errors.NotFoundError:

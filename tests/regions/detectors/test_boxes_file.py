@@ -46,6 +46,7 @@ def test_csv_boxes_with_and_without_scores(tmp_path):
         ("filename,x0,y0,x1,y1\na.jpg,0.5,0,0.5,1\n", "line 2: no box inside the photo"),
         ("filename,x0,y0,x1,y1\na.jpg,nan,0,0.5,1\n", "line 2: no box inside the photo"),
         ("filename,x0,y0,x1,y1\n", "no boxes in it"),
+        ("filename,x0,y0,x1,y1\na.jpg,0,0,200,100\n", "line 2: pixels. Give shares of the photo's width and height"),
         ("{", "not COCO JSON"),
         ([{"image_id": 7, "bbox": [0, 0, 1, 1]}], "not COCO JSON with images and annotations"),
         ({"images": [IMAGE], "annotations": [{"image_id": 8, "bbox": [0, 0, 1, 1]}]}, "not COCO JSON.*8"),
