@@ -27,11 +27,12 @@ LARGEST_FEATURE = 1e4  # what a client may send as a feature; beyond it the sums
 
 @dataclasses.dataclass
 class Part:
-    """A trained model with the vocabulary it speaks."""
+    """A trained model with the vocabulary it speaks, how it was trained, and what it scored on validation photos."""
 
     model: keras.Model
     vocabulary: Vocabulary
     settings: dict = dataclasses.field(default_factory=dict)
+    metrics: dict = dataclasses.field(default_factory=dict)
 
 
 def load_photo_model(
@@ -68,11 +69,12 @@ def load_part(path, name):
         import keras_imagesent.alignment.alignment_model  # noqa: F401  registers its layers
     path = Path(path or shipped(name))
     file = path / "model.keras" if path.is_dir() else path
-    settings = file.with_name("settings.json")
+    settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
     return Part(
         _load_keras(file),
         Vocabulary.load(file.with_name("vocabulary.json")),
         json.loads(settings.read_text()) if settings.is_file() else {},
+        json.loads(scores.read_text())["best"][0]["scores"] if scores.is_file() else {},
     )
 
 

@@ -1,14 +1,11 @@
 """One SavedModel with every signature, in TF Serving's layout `<name>/<version>/`."""
 
-import contextlib
-import io
 import json
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -23,7 +20,7 @@ def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
     """Writes the model as the next version of `folder` and returns that version's folder.
 
     The version is written under a temporary name and moved into place whole: a server that watches the folder never
-    sees half of it. Vocabulary, preprocessing, settings and the `documents` (licence, model card) travel in
+    sees half of it. Vocabulary, preprocessing, settings, metrics and the `documents` (licence, model card) travel in
     `assets.extra`, with warm-up requests for every signature.
 
     Example:
@@ -64,7 +61,7 @@ def signatures(photo_model):
 
 
 def describe_model(photo_model):
-    """File name -> text of what a user of the model must know: vocabularies, preprocessing, settings."""
+    """File name -> text of what a user of the model must know: vocabularies, preprocessing, settings, metrics."""
     parts = {
         name: getattr(photo_model, name)
         for name in ("captioner", "region_captioner", "alignment")
@@ -81,6 +78,7 @@ def describe_model(photo_model):
         "beta": photo_model.beta,
         "rerank": photo_model.rerank,
         "training": {name: part.settings for name, part in parts.items()},
+        "metrics": {name: part.metrics for name, part in parts.items()},
         "vocabularies": {name: f"vocabulary-{part.vocabulary.digest}.json" for name, part in parts.items()},
     }
     files = {"model.json": json.dumps(model, indent=1)}
@@ -120,14 +118,17 @@ def warmup_requests(photo_model, photos=()):
 
 
 def _write_graph(photo_model, folder):
-    archive = keras.export.ExportArchive()  # it stores each weight once, as long as no model is tracked
-    for name, (function, specifications) in signatures(photo_model).items():
-        function.get_concrete_function(*specifications)  # what the command line has traced is not traced again
-        archive.add_endpoint(name, function)
+    """Saves the signatures alone: Keras's archive saves the functions beside them, and so every graph twice."""
+    functions = {
+        name: function.get_concrete_function(*specifications)
+        for name, (function, specifications) in signatures(photo_model).items()
+    }
+    saved = tf.Module()
+    weights = dict.fromkeys(weight.ref() for function in functions.values() for weight in function.variables)
+    saved.weights = [weight.deref() for weight in weights]
     if photo_model.alignment:
-        archive.track(photo_model.word_table)
-    with contextlib.redirect_stdout(io.StringIO()):
-        archive.write_out(str(folder), verbose=False)
+        saved.word_table = photo_model.word_table
+    tf.saved_model.save(saved, str(folder), functions)
 
 
 def _move_into_place(unfinished, folder):

@@ -126,6 +126,10 @@ def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
     VOCABULARY.save(run / "vocabulary.json")
     part = load_part(run, "captioner")
     assert part.vocabulary.words == WORDS
+    assert part.metrics == {}
+    (run / "best").mkdir()
+    (run / "best" / "scores.json").write_text('{"best": [{"scores": {"cider": 50.0}}, {"scores": {"cider": 49.0}}]}')
+    assert load_part(run, "captioner").metrics == {"cider": 50.0}
     assert load_part(run / "model.keras", "captioner").vocabulary.words == WORDS
     (tmp_path / "junk.keras").write_bytes(b"junk")
     with pytest.raises(InputError, match="junk.keras"):

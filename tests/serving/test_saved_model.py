@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.tools.saved_model_utils import read_saved_model
 
 from keras_imagesent.serving.client import Client
 from keras_imagesent.serving.saved_model import export_saved_model
@@ -57,6 +58,7 @@ def test_layout_and_assets(model, version):
     assert settings["beam"] == 3
     assert settings["preprocessing"]["image_size"] == 64
     assert settings["training"]["captioner"] == {"cell": "lstm"}
+    assert settings["metrics"]["captioner"] == {"cider": 50.0}
     assert json.loads((extra / settings["vocabularies"]["captioner"]).read_text())["words"] == WORDS
     assert (extra / "CARD.md").read_text() == "what it is"
     requests = read_warmup(version)
@@ -70,6 +72,9 @@ def test_layout_and_assets(model, version):
     weights += sum(np.prod(variable.shape) for variable in model.extractor.variables)
     stored = (version / "variables" / "variables.data-00000-of-00001").stat().st_size
     assert stored < 1.2 * 4 * weights + 20_000  # every weight once
+    graph = read_saved_model(str(version)).meta_graphs[0].graph_def
+    names = [function.signature.name.rsplit("_", 1)[0] for function in graph.library.function]
+    assert [names.count(f"__inference_{name}") for name in ("_decode", "_extract", "align")] == [1, 1, 1]  # graphs too
 
 
 def test_signatures_are_named_and_batched(version):

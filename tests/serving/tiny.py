@@ -49,7 +49,7 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     return PhotoModel(
         backbone,
         detector,
-        captioner=Part(captioner, VOCABULARY, {"cell": cell}),
+        captioner=Part(captioner, VOCABULARY, {"cell": cell}, {"cider": 50.0}),
         region_captioner=Part(region_captioner, VOCABULARY),
         alignment=Part(alignment, VOCABULARY),
         **settings,
