@@ -21,7 +21,7 @@ class Server:
         max_batch_size: most rows in a call of the model, and in a request.
         max_queued_rows: most rows waiting; beyond it a request is answered 503.
         timeout: seconds until a request is given up (504).
-        cors: let pages from anywhere call the REST API, as TF Serving's `--enable_cors_support`.
+        cors: let pages from anywhere call the REST API, as TF Serving's `--rest_api_enable_cors_support`.
 
     Example:
         >>> with Server({"imagesent": "saved_models/imagesent"}, rest_port=0, grpc_port=0) as server:

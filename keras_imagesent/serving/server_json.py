@@ -121,8 +121,8 @@ def _from_rows(request, dtypes):
         if set(items) != set(dtypes):
             raise ServingError(
                 "INVALID_ARGUMENT",
-                f"Failed to process element: {number} of 'instances' list. JSON object: {_show(row)} must only have "
-                f"keys: {','.join(sorted(dtypes))}",
+                f"Failed to process element: {number} of 'instances' list. JSON object: {_show(row)} keys must "
+                f"be equal to: {','.join(sorted(dtypes))}",
             )
     return {name: np.stack(arrays) for name, arrays in columns.items()}
 
@@ -213,7 +213,7 @@ def _decode_base64(value):
         message = f"JSON Value: {_show(value)} not formatted correctly for base64 data"
         raise ServingError("INVALID_ARGUMENT", message)
     try:
-        text = value["b64"].encode("ascii")
+        text = "".join(value["b64"].split()).encode("ascii")  # lines are allowed
         return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except (binascii.Error, UnicodeEncodeError):
         raise ServingError("INVALID_ARGUMENT", "Unable to base64 decode") from None

@@ -85,7 +85,8 @@ class ModelStore:
     """Serves the newest version folder of each model and watches for newer ones.
 
     A new version is loaded and warmed up beside the old one, then takes its place; requests under way keep the old one
-    alive until they are answered. A version that does not load is reported in the status, and the old one stays.
+    alive until they are answered. A version that does not load is reported in the status, the old one stays, and it is
+    tried again when its files change: they may have been copied one by one.
 
     Example:
         >>> store = ModelStore({"imagesent": "saved_models/imagesent"})
@@ -97,6 +98,7 @@ class ModelStore:
         self._folders = {name: Path(folder) for name, folder in folders.items()}
         self._serving = {}  # name -> ModelVersion
         self._states = {name: {} for name in folders}  # name -> version -> (state, code, message)
+        self._failed = {}  # folder -> its files when it did not load
         self._stop = threading.Event()
         for name, folder in self._folders.items():
             if not _versions(folder):
@@ -143,14 +145,15 @@ class ModelStore:
                 self._refresh(name)
 
     def _refresh(self, name):
-        """Loads the newest version folder, unless it is being served or has failed before."""
+        """Loads the newest version folder, unless it is being served or has failed with the same files."""
         versions = _versions(self._folders[name])
         if not versions:
             return  # the folder is gone: go on with what is in memory, as TF Serving does
         newest = max(versions)
         old = self._serving.get(name)
         states = self._states[name]
-        if (old and old.number == newest) or states.get(newest, ("", "OK", ""))[1] != "OK":
+        files = _files(versions[newest])
+        if (old and old.number == newest) or self._failed.get(versions[newest]) == files:
             return
         states[newest] = ("LOADING", "OK", "")
         try:
@@ -158,6 +161,7 @@ class ModelStore:
         except Exception as error:
             problem = as_serving_error(error)
             states[newest] = ("END", problem.code, problem.message)
+            self._failed[versions[newest]] = files
             return
         states[newest] = ("AVAILABLE", "OK", "")
         if old:
@@ -171,6 +175,12 @@ def _versions(folder):
         for child in (folder.iterdir() if folder.is_dir() else ())
         if child.name.isdecimal() and (child / "saved_model.pb").is_file()
     }
+
+
+def _files(folder):
+    """The files of a version folder with their sizes and times."""
+    found = [(path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in found]
 
 
 def _join(names):

@@ -95,8 +95,8 @@ class RestApi:
             self._bytes_under_way += len(chunk)
 
     async def _predict_json(self, body, name, version):
-        model = self.store.get(name, version)
         request = await run_in_threadpool(parse_json, bytes(body))
+        model = self.store.get(name, version)
         signature = request.get("signature_name") or DEFAULT_SIGNATURE
         if signature not in model.signature_defs:
             message = f'Serving signature name: "{signature}" not found in signature def'

@@ -2,8 +2,10 @@
 
 import base64
 import concurrent.futures
+import inspect
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -31,6 +34,8 @@ from keras_imagesent.serving.client import Client
 from keras_imagesent.serving.server import Server, read_models_config
 from keras_imagesent.serving.server_errors import ServingError
 from keras_imagesent.serving.warmup import read_warmup, write_warmup
+
+SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 
 
 def save_toy(folder, factor=2.0):
@@ -125,6 +130,7 @@ GOOD = {"x": 1.0, "text": "a"}
         ("/v1/nonsense", None, 400, "Malformed request: GET /v1/nonsense"),
         ("/v1/models/toy", {}, 400, "Malformed request: POST /v1/models/toy"),
         ("/v1/models/none:predict", {}, 404, "Servable not found for request: Latest(none)"),
+        ("/v1/models/none:predict", b"", 400, "JSON Parse error: The document is empty"),
         ("/v1/models/toy/versions/9:predict", {}, 404, "Servable not found for request: Specific(toy, 9)"),
         ("/v1/models/toy/labels/new:predict", {}, 400, "Unrecognized servable version label: new"),
         (PREDICT, b"", 400, "JSON Parse error: The document is empty"),
@@ -136,7 +142,7 @@ GOOD = {"x": 1.0, "text": "a"}
         (PREDICT, {"instances": []}, 400, "No values in 'instances' array"),
         (PREDICT, {"instances": 3}, 400, "Excepting 'instances' to be an list/array"),
         (PREDICT, {"instances": [1]}, 400, "instances is a plain list, but expecting list of objects"),
-        (PREDICT, {"instances": [{"x": 1}]}, 400, "must only have keys: text,x"),
+        (PREDICT, {"instances": [{"x": 1}]}, 400, "keys must be equal to: text,x"),
         (PREDICT, {"instances": [{**GOOD, "z": 1}]}, 400, "does not have named input: z"),
         (PREDICT, {"instances": [GOOD, 3]}, 400, "Expecting object but got list at item 1"),
         (PREDICT, {"instances": [{**GOOD, "x": "a"}]}, 400, "is not of expected type: float"),
@@ -306,6 +312,14 @@ def test_a_new_version_takes_over_without_a_dropped_request(models, tmp_path):
         assert message
         assert ask(server, "/v1/models/toy:predict", {"instances": [GOOD]})[1]["predictions"][0]["y"] == 5.0
 
+        shutil.copytree(
+            tmp_path / "toy" / "1", tmp_path / "toy" / "3", dirs_exist_ok=True
+        )  # file by file, at last whole
+        while server.store.states("toy")[0][1] != "AVAILABLE":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ask(server, "/v1/models/toy:predict", {"instances": [GOOD]})[1]["predictions"][0]["y"] == 2.0
+
 
 def test_warmup_round_trip(models, tmp_path):
     shutil.copytree(models / "toy", tmp_path / "toy")
@@ -338,6 +352,27 @@ def test_folders_and_configs_that_are_wrong(tmp_path):
         read_models_config(config)
     config.write_text('model_config_list { config { name: "a" base_path: "/models/b" model_platform: "tensorflow" } }')
     assert read_models_config(config) == {"a": tmp_path / "b"}
+
+
+def test_shipped_configs_say_what_tf_serving_takes():
+    """No Docker here: the flags of its documentation, and the two files in the form that it parses."""
+    compose = (SAVED_MODELS / "compose.yaml").read_text()
+    flags = dict(re.findall(r"- --(\w+)=(\S+)", compose))
+    assert flags.pop("model_config_file_poll_wait_seconds").isdecimal()
+    assert flags == {
+        "model_config_file": "/models/models.config",
+        "enable_batching": "true",
+        "batching_parameters_file": "/models/batching.config",
+        "rest_api_enable_cors_support": "true",
+    }
+    assert read_models_config(SAVED_MODELS / "models.config") == {"imagesent": SAVED_MODELS / "imagesent"}
+    batching = dict(re.findall(r"^(\w+) { value: (\d+) }$", (SAVED_MODELS / "batching.config").read_text(), re.M))
+    ours = inspect.signature(Server).parameters
+    assert int(batching.pop("max_batch_size")) == ours["max_batch_size"].default
+    assert int(batching.pop("batch_timeout_micros")) == 1e6 * ours["batch_wait_seconds"].default
+    assert int(batching.pop("num_batch_threads")) == ours["batch_threads"].default
+    assert int(batching.pop("max_enqueued_batches")) * 32 == ours["max_queued_rows"].default
+    assert not batching
 
 
 SLOW_SERVER = """
