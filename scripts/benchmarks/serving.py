@@ -1,7 +1,8 @@
 """Serving: photos per second and latency of every runtime, one photo and a batch of 32, side by side.
 
 The shipped models where they are, else networks of that size with random weights. Beside them `transformers`' generate
-with a BLIP-base-sized model of random weights on the same cores (benchmark only: pip install transformers torch).
+with a BLIP-base-sized model of random weights on the same cores. That is for comparison only and needs PyTorch, which
+may have an environment of its own: pip install torch transformers pillow, and name its Python in BLIP_PYTHON.
 """
 
 import base64
@@ -10,6 +11,7 @@ import http.client
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -52,7 +54,7 @@ def run():
         export_litert(model, folder, photos=pixels, names=["image_encoder", "caption_features", "caption_pixels"])
         for precision in ("float32", "float16", "int8"):
             report(f"LiteRT {precision} (pixels)", litert_runner(folder, precision), pixels)
-        blip(pixels)
+        subprocess.run([os.environ.get("BLIP_PYTHON", sys.executable), __file__, "blip"], check=True)
         print(f"export of the SavedModel: {export_seconds:.0f} s")
         print(f"cold start of the SavedModel, process to first caption: {cold_start(version, jpegs[0]):.1f} s")
         sizes = {path.name: path.stat().st_size / 1e6 for path in sorted(folder.glob("*.*")) if path.is_file()}
@@ -188,20 +190,21 @@ def litert_runner(folder, precision):
     return caption
 
 
-def blip(pixels):
-    """transformers' generate with a BLIP-base-sized model of random weights."""
+def blip(size=384):
+    """transformers' generate with a BLIP-base-sized model of random weights; runs in the Python that has them."""
     if not (importlib.util.find_spec("transformers") and importlib.util.find_spec("torch")):
-        print("transformers BLIP-base: not installed (pip install transformers torch)")
+        print("transformers BLIP-base: torch or transformers is not installed; name a Python with both in BLIP_PYTHON")
         return
     import torch
     from transformers import BlipConfig, BlipForConditionalGeneration
 
     model = BlipForConditionalGeneration(BlipConfig()).eval()
-    images = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 127.5 - 1
+    images = torch.rand(BATCH, 3, size, size)
 
     def caption(images):
         with torch.inference_mode():
-            model.generate(pixel_values=images, num_beams=BEAM, max_length=LENGTH, do_sample=False)
+            said = model.generate(pixel_values=images, num_beams=BEAM, max_length=LENGTH, min_length=LENGTH)
+        assert said.shape == (len(images), LENGTH), said.shape
 
     report("transformers BLIP-base", caption, images, least=1)
 
@@ -219,4 +222,4 @@ def cold_start(version, jpeg):
 
 
 if __name__ == "__main__":
-    run()
+    blip() if sys.argv[1:] == ["blip"] else run()
