@@ -67,10 +67,11 @@ def run(args):
     photos = prepared.load(args.split)
     choose_on = args.choose_on or ("tune" if "tune" in prepared.splits else None)
     chooser = prepared.load(choose_on) if choose_on and choose_on != args.split else None
-    tables = []
+    tables, seed = [], seed_of([*alignments.values(), *captioners.values()])
 
     def show(*new):
         for table in new:
+            table.seed = seed
             tables.append(table)
             print(table.to_markdown(), flush=True)
 
@@ -83,6 +84,13 @@ def run(args):
         region_tables(show, args, captioners, alignments, prepared, photos, command)
     if args.out:
         write_tables(tables, args.out)
+
+
+def seed_of(runs):
+    """The seed that all runs were trained with; None if they differ or do not tell."""
+    files = [run / "settings.json" for run in runs]
+    seeds = {json.loads(file.read_text()).get("seed") for file in files if file.is_file()}
+    return seeds.pop() if len(seeds) == 1 else None
 
 
 def prepare_data_set(args):
