@@ -147,7 +147,11 @@ def test_every_signature_over_rest_in_row_and_column_form(model, version):
         row = {"image_bytes": {"b64": base64.b64encode(JPEG).decode()}, "sentences": "a purple dog"}
         body = json.dumps({"signature_name": "align", "instances": [row, row]}).encode()
         first, second = rest._fetch(":predict", body)["predictions"]
-        assert first == second
+        for name, value in first.items():  # a row's place in the batch may change the last digit
+            if name in ("similarity", "score", "boxes", "box_scores"):
+                np.testing.assert_allclose(value, second[name], atol=1e-5)
+            else:
+                assert value == second[name], name
         assert set(first) == SIGNATURES["align"][1]
         assert first["phrase_regions"][1] == -1
 

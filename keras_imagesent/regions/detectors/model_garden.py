@@ -71,14 +71,11 @@ def build_module(params, image_size):
 
 def restore(model, checkpoint):
     """Fills a Model Garden network, or says that the checkpoint is another network's."""
-    latest = tf.train.latest_checkpoint(str(checkpoint)) if Path(checkpoint).is_dir() else None
-    path = latest or str(checkpoint)
+    path = tf.train.latest_checkpoint(str(checkpoint)) if Path(checkpoint).is_dir() else str(checkpoint)
+    if not (path and Path(f"{path}.index").is_file()):
+        raise InputError(f"{checkpoint}: no checkpoint there. Name a folder with one, or ckpt-N without suffix.")
     try:
         tf.train.Checkpoint(model=model).restore(path).assert_existing_objects_matched().expect_partial()
-    except tf.errors.NotFoundError:
-        raise InputError(
-            f"{checkpoint}: no checkpoint there. Name a folder with one, or ckpt-N without suffix."
-        ) from None
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0][:200]
         raise InputError(f"{checkpoint}: not a checkpoint of this network ({reason}).") from None
