@@ -70,7 +70,7 @@ def test_every_table_is_printed_and_written(folder, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([], "holds vectors of 16 numbers"),
+        (["--split", "val"], "holds vectors of 16 numbers"),
         (["--captioner", "nowhere"], "no run at nowhere"),
         (["--region-captioner", "run"], "--phrase-boxes FILE"),
         (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "--photos FOLDER"),
