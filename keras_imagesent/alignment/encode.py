@@ -81,6 +81,20 @@ def encode_sentences(model, sentences, batch_size=500, unit_length=True):
     return Words(np.concatenate(vectors), np.concatenate(lengths))
 
 
+def word_similarities(words, regions, photos):
+    """Every sentence's words against the regions of its photo: `(L,T,R)`, and which words are real `(L,T)`.
+
+    Args:
+        words: `Words` of L sentences.
+        regions: `(N,R,D)` of `encode_photos`.
+        photos: `(L,)`, the photo of each sentence.
+    """
+    there = np.arange(max(1, int(words.lengths.max(initial=0)))) < words.lengths[:, None]
+    vectors = np.zeros((*there.shape, words.vectors.shape[1]), np.float32)
+    vectors[there] = words.vectors
+    return vectors @ regions[np.asarray(photos)].transpose(0, 2, 1), there
+
+
 def _compiled(encoder, layer=None):
     """The encoder (up to a layer) as one graph, traced once for each model and not again for a smaller last batch."""
     name = f"compiled_up_to_{layer}"

@@ -119,7 +119,7 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
     """`(row, caption, words as typed, phrases)` of every sentence of the photos in rows start..end-1."""
     import numpy as np
 
-    from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+    from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
     from keras_imagesent.alignment.phrases import decode_phrases, group_phrases
 
     mask = photos.region_mask[start:end]
@@ -131,14 +131,9 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
     vectors = encode_sentences(
         model, [[words[t][1] for t in place] for words, place in zip(typed, places, strict=True)]
     )
-    longest = max(1, int(vectors.lengths.max(initial=0)))
-    similarity = np.zeros((len(captions), longest, mask.shape[1]), np.float32)
-    starts = vectors.starts
-    for n, (row, _) in enumerate(captions):
-        length = vectors.lengths[n]
-        similarity[n, :length] = vectors.vectors[starts[n] : starts[n] + length] @ regions[row - start].T
-    word_mask = np.arange(longest) < vectors.lengths[:, None]
-    paths = decode_phrases(similarity, word_mask, mask[[row - start for row, _ in captions]], beta)
+    photo = [row - start for row, _ in captions]
+    similarity, word_mask = word_similarities(vectors, regions, photo)
+    paths = decode_phrases(similarity, word_mask, mask[photo], beta)
     for n, (row, caption) in enumerate(captions):
         words = [word for word, _ in typed[n]]
         path, spread = np.full(len(words), -1), np.zeros((len(words), mask.shape[1]), np.float32)
@@ -147,10 +142,10 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
 
 
 def own_beta(run):
-    """The beta that belongs to a run, from its settings; 1 if none was chosen."""
+    """The beta that a run chose on its validation split; 1 if it chose none."""
     path = (run if run.is_dir() else run.parent) / "settings.json"
     settings = json.loads(path.read_text()) if path.is_file() else {}
-    return float(settings.get("beta", 1.0))
+    return 1.0 if settings.get("beta") is None else float(settings["beta"])
 
 
 def _phrase_json(phrase, words, boxes):

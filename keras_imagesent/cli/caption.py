@@ -22,9 +22,9 @@ def add_arguments(parser):
     add("--backbone", metavar="FILE", help="the .keras that makes the vectors (the shipped one)")
     add("--detector", metavar="FILE", help="the .keras that finds regions, for --rerank (the shipped one)")
     add("--captions", type=int, default=1, help="captions for each photo, best first (1)")
-    add("--beam", type=int, help="sentences kept in the search (the captioner's own)")
+    add("--beam", type=int, help="sentences kept in the search (the captioner's own; 20 with --rerank)")
     add("--length-penalty", type=float, help="0 prefers short captions (the captioner's own)")
-    add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="weight of the alignment's score (0)")
+    add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="rank the beam anew by the alignment (0.3 is good)")
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the caption under the photo (.png, .svg; a folder for several photos)")
 
@@ -46,7 +46,7 @@ def run(args):
         alignment=args.alignment if args.rerank else False,
         captioner=args.captioner,
         region_captioner=False,
-        captions=max(args.captions, args.beam or 3) if args.rerank else args.captions,
+        captions=args.captions,
         beam=args.beam,
         length_penalty=args.length_penalty,
         rerank=args.rerank,

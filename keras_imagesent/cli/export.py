@@ -34,7 +34,9 @@ def add_arguments(parser):
     parser.add_argument("--max-length", type=int, default=20, help="most words of a caption (default: %(default)s)")
     parser.add_argument("--length-penalty", type=float, help="0 prefers short captions (default: the captioner's own)")
     parser.add_argument("--beta", type=float, help="0 or more: ties neighbouring words (default: the alignment's own)")
-    parser.add_argument("--rerank", type=float, default=0.0, help="weight of the alignment's score beside a caption's")
+    parser.add_argument(
+        "--rerank", type=float, default=0.0, help="rank the beam anew by the alignment with this weight (0)"
+    )
     parser.add_argument(
         "--float16", action="store_true", help="store weights in float16, at half the size (LiteRT writes both)"
     )
@@ -60,6 +62,8 @@ def run(args):
             raise InputError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
     if args.beta is not None and args.beta < 0:
         raise InputError(f"--beta must be 0 or more, not {args.beta:g}")
+    if args.rerank and args.format != "saved-model":
+        raise InputError("--rerank is for the SavedModel: the other forms have the alignment in a file of its own")
     if args.out.exists() and not args.out.is_dir():
         raise InputError(f"{args.out} is a file: name a folder to write to")
     photos = read_photos(args.photos)

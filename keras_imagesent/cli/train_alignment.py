@@ -41,7 +41,6 @@ HELP = {
     "dropout": "share dropped everywhere but in the recurrence",
     "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
     "prior": "weight of the detector's scores in the choice of a word's region",
-    "beta": "ties between neighbouring words when this run decodes phrases (Eq. 12); kept with it, not trained",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
@@ -63,6 +62,7 @@ def add_arguments(parser):
     add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
     add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")
+    add("--beta", type=float, help="ties between neighbouring words (Eq. 12); else chosen on the validation split")
     add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
     add("--seed", type=int, default=0, help="decides weights, order and dropout (0)")
     add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
@@ -84,6 +84,8 @@ def run(args):
             raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
     if not 0 <= settings["dropout"] < 1:
         raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
+    if args.beta is not None and args.beta < 0:
+        raise InputError(f"--beta must be 0 or more, not {args.beta:g}")
 
     from keras_imagesent.data.shards import Prepared
 
@@ -112,6 +114,22 @@ def run(args):
         f"best epoch {best['epoch']} on {validation}: annotation R@1 {best['annotation_r1']:.1f}, "
         f"search R@1 {best['search_r1']:.1f}\n{args.out / 'model.keras'}"
     )
+    keep_beta(args.out, args.beta, trainer.validation_photos)
+
+
+def keep_beta(run, beta, photos):
+    """Puts beta into the run's settings: the one given, or the one that suits the validation photos best."""
+    from keras_imagesent.training.fit import write_whole
+
+    if beta is None:
+        from keras_imagesent.alignment.alignment_model import load_alignment
+        from keras_imagesent.alignment.choose_beta import choose_beta
+
+        beta, measured = choose_beta(load_alignment(run), photos)
+        listed = ", ".join(f"{value:g}: {percent:.1f}" for value, percent in measured.items())
+        print(f"beta {beta:g}: equal words of a photo's sentences meet in one region most above chance ({listed})")
+    path = run / "settings.json"
+    write_whole(path, json.dumps({**json.loads(path.read_text()), "beta": beta}, indent=2) + "\n")
 
 
 class Trainer:

@@ -25,7 +25,7 @@ NOUNS = {shape: (shape,) for shape in SHAPES} | {
 COLOUR_WORDS = {colour: (colour,) for colour in COLOURS} | {"purple": ("purple", "violet")}
 SIZE_WORDS = {"big": ("big", "large"), "small": ("small", "little")}
 GROUND_WORDS = {ground: (ground,) for ground in GROUNDS} | {"stone": ("stone", "rock"), "wood": ("wood", "floor")}
-BETWEEN = ("and", "next to", "beside", "near", "with")
+BETWEEN = ("and", "and", "and", "and", "next to", "beside", "near", "with")
 OPENINGS = ("", "", "", "", "", "", "", "there is ", "here lies ", "a photo of ")
 # Each is used at most twice in a data set, so that a vocabulary of words seen five times leaves it out.
 RARE = (
@@ -84,7 +84,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
     Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenise(text)`, end exclusive.
     """
     text, phrases = rng.choice(OPENINGS), []
-    plain = not scene["told_apart"] and (len(mentioned) == 1 or rng.random() < 0.6)
+    plain = not scene["told_apart"]
     for place, number in enumerate(mentioned):
         if place and place < len(mentioned) - 1:
             text += ", "

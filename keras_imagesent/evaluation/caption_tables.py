@@ -173,26 +173,26 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
     return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 
-def rerank_table(run, alignment, photos, chooser, split, name="best", captions=5, command=""):
+def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 20, 40), command=""):
     """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
 
     Example:
         >>> rerank_table("runs/captioner", "runs/alignment", dev, tune, "dev").to_markdown()
     """
-    model = CaptionRun(run)
-    scored = {}
-    for which, some in (("tune", chooser), ("report", photos)):
-        scored[which] = n_best(model, alignment, some, captions), CaptionScorer(some.captions)
-    options, scorer = scored["tune"]
-    results = {w: scorer.score(choose(options, w), meteor=False)["CIDEr"] for w in RERANK_WEIGHTS}
-    weight = max(results, key=results.get)
-    options, scorer = scored["report"]
-    rows = [[f"{name}, beam {captions}, as the captioner ranks them", *scorer.score(choose(options, 0.0)).values()]]
-    chosen = scorer.score(choose(options, weight or RERANK_WEIGHTS[1]))
-    rows.append([f"ranked anew with weight {weight or RERANK_WEIGHTS[1]:g}", *chosen.values()])
-    tried = ", ".join(f"{w:g}: {cider:.1f}" for w, cider in results.items())
-    verdict = "it helps there" if weight else "it does not help there, so the weight stays 0"
-    note = f"Weight chosen by CIDEr on photos set aside ({tried}): {verdict}. {scorer.note}"
+    model, rows, tried = CaptionRun(run), [], []
+    chooser_scorer, scorer = CaptionScorer(chooser.captions), CaptionScorer(photos.captions)
+    for number in numbers:
+        options = n_best(model, alignment, chooser, number)
+        found = {w: chooser_scorer.score(choose(options, w), meteor=False)["CIDEr"] for w in RERANK_WEIGHTS}
+        weight = max(found, key=found.get)
+        tried.append(f"{number} best: " + ", ".join(f"{w:g}: {cider:.1f}" for w, cider in found.items()))
+        options = n_best(model, alignment, photos, number)
+        rows.append([f"{name}, beam {number}", *scorer.score(choose(options, 0.0)).values()])
+        rows.append(
+            [f"all {number} ranked anew with weight {weight:g}", *scorer.score(choose(options, weight)).values()]
+        )
+    note = f"Weights chosen by CIDEr on photos set aside ({'; '.join(tried)}); 0 would mean that it does not help. "
+    note += scorer.note
     return Table("reranking", "Re-ranking by the alignment", ["captions by", *MEASURES], rows, note, command, split)
 
 

@@ -192,9 +192,3 @@ def choose_region(similarity, in_phrase, region_mask, beta=None):
         votes = np.bincount(path, minlength=similarity.shape[1])
         totals = np.where(votes == votes.max(), totals, -np.inf)
     return int(totals.argmax())
-
-
-def choose_beta(model, photos, items, vocabulary, betas=(0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):
-    """The beta whose MRF grounds most phrases of a validation split, and the accuracy of each."""
-    found = {b: measure_grounding(model, photos, items, vocabulary, b)["model"]["accuracy"] for b in betas}
-    return max(found, key=found.get), found

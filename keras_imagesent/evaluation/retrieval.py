@@ -48,23 +48,23 @@ def _sum_by_sentence(best, words):
 
 
 def annotation_ranks(scores, photo_of_sentence):
-    """Rank (1 is best) of each photo's best own sentence among all sentences; ties count against the model.
+    """Rank (1 is best) of each photo's best own sentence among all sentences; ties and NaN count against the model.
 
     `scores (K,L)`, `photo_of_sentence (L,)` -> `(K,)`.
     """
     ranks = np.zeros(len(scores), int)
     for k, row in enumerate(scores):
         own = photo_of_sentence == k
-        ranks[k] = 1 + np.count_nonzero(row[~own] >= row[own].max())
+        ranks[k] = 1 + np.count_nonzero(~(row[~own] < row[own].max()))
     return ranks
 
 
 def search_ranks(scores, photo_of_sentence):
-    """Rank (1 is best) of each sentence's photo among all photos; ties count against the model. `(L,)`."""
+    """Rank (1 is best) of each sentence's photo among all photos; ties and NaN count against the model. `(L,)`."""
     right = scores[photo_of_sentence, np.arange(scores.shape[1])]
     ranks = np.zeros(scores.shape[1], int)
     for start in range(0, len(scores), 500):  # in parts: comparing all at once would hold another K x L array
-        ranks += np.count_nonzero(scores[start : start + 500] >= right, axis=0)
+        ranks += np.count_nonzero(~(scores[start : start + 500] < right), axis=0)
     return ranks
 
 

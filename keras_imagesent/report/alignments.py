@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
 from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.evaluation.retrieval import annotation_ranks, score_pairs, search_ranks
 
@@ -65,15 +65,12 @@ def align_split(model, vocabulary, photos, beta):
 
 def _phrases(texts, vocabulary, words, regions, mask, photo_of_sentence, beta, batch=500):
     """Each sentence's words, their regions before (beta = 0) and after the MRF, and the similarities with those."""
-    results, most = [], int(max(words.lengths, default=0))
+    results = []
     for first in range(0, len(texts), batch):
         rows = range(first, min(first + batch, len(texts)))
-        vectors = np.zeros((len(rows), most, words.vectors.shape[1]), np.float32)
-        for row, sentence in enumerate(rows):
-            vectors[row, : words.lengths[sentence]] = words.of(sentence)
-        word_mask = np.arange(most) < words.lengths[list(rows)][:, None]
-        similarity = np.einsum("btd,brd->btr", vectors, regions[photo_of_sentence[list(rows)]], optimize=True)
-        region_mask = mask[photo_of_sentence[list(rows)]]
+        photos = photo_of_sentence[list(rows)]
+        similarity, word_mask = word_similarities(words.part(rows.start, rows.stop), regions, photos)
+        region_mask = mask[photos]
         before = decode_phrases(similarity, word_mask, region_mask, 0.0)
         after = decode_phrases(similarity, word_mask, region_mask, beta)
         for row, sentence in enumerate(rows):

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from keras_imagesent.errors import InputError
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 
-MAY_CHANGE = ("epochs", "patience")  # settings that a continued run may change
+MAY_CHANGE = ("epochs", "patience", "beta")  # settings that a continued run may change
 
 
 def fit_run(
@@ -163,7 +163,7 @@ def _check_settings(folder, settings):
             raise InputError(
                 f"{folder} holds a run with other settings ({what}): name a new folder, or give the same ones"
             )
-    _replace(path, json.dumps(settings, indent=2) + "\n")
+    write_whole(path, json.dumps(settings, indent=2) + "\n")
 
 
 def _out_of_patience(progress, patience):
@@ -189,7 +189,7 @@ def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep
         if ranked[0] is entry:
             shutil.copyfile(path, temporary)
             os.replace(temporary, folder / "model.keras")
-    _replace(
+    write_whole(
         folder / "best" / "scores.json", json.dumps({"monitor": monitor, "best": progress["best"]}, indent=2) + "\n"
     )
     kept = {e["file"] for e in progress["best"]}
@@ -203,10 +203,10 @@ def _write_log(path, rows):
     table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
-    _replace(path, text.getvalue())
+    write_whole(path, text.getvalue())
 
 
-def _replace(path, text):
+def write_whole(path, text):
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(text)
     os.replace(temporary, path)

@@ -64,7 +64,7 @@ def test_every_table_is_printed_and_written(folder, capsys):
         "whole-frame model fed regions, beam 3",
         "best training snippet by the alignment",
     ]
-    assert "chosen by CIDEr on photos set aside" in tables["reranking"]["note"]
+    assert "Weights chosen by CIDEr on photos set aside (5 best: 0: " in tables["reranking"]["note"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from keras_imagesent.cli.main import main
         (["export", "{folder}/out", "--photos", "{folder}"], "has no .jpg or .png photo"),
         (["export", "{folder}/out", "--beam", "0"], "--beam must be at least 1"),
         (["export", "{folder}/out", "--beta", "-1"], "--beta must be 0 or more"),
+        (["export", "{folder}/out", "--format", "onnx", "--rerank", "0.3"], "--rerank is for the SavedModel"),
         (["export", "{folder}/out", "--backbone", "{folder}/none.keras"], "none.keras"),
         (["serve", "{folder}", "--config", "{file}"], "either a folder or --config"),
         (["serve", "{folder}"], "has no numbered version folder"),

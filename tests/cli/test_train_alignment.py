@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from keras_imagesent.alignment.alignment_model import load_alignment
+from keras_imagesent.alignment.choose_beta import choose_beta
+from keras_imagesent.cli.align import own_beta
 from keras_imagesent.cli.main import main
 from keras_imagesent.evaluation.alignment_tables import (
     average_checkpoints,
@@ -21,7 +23,6 @@ from keras_imagesent.evaluation.alignment_tables import (
     read_items,
     retrieval_table,
 )
-from keras_imagesent.evaluation.grounding import choose_beta
 from tests.tiny_prepared import PLACES, THINGS, write_tiny_prepared
 
 SMALL = ["--dim", "24", "--units", "16", "--word-dim", "12", "--batch-size", "20", "--learning-rate", "0.01"]
@@ -122,8 +123,11 @@ def test_tables(folder, prepared):
     assert accuracy["tiny"] > 80 and accuracy["tiny, MRF with beta 0.1"] > 60
     assert accuracy["whole frame"] == 0 and accuracy["random region"] == pytest.approx(25)
     assert accuracy["best region"] == 100 and accuracy["largest detector score"] == 0
-    beta, found = choose_beta(load_alignment(run), photos, items, prepared.vocabulary, betas=(0.0, 0.2, 100.0))
-    assert found[beta] == max(found.values()) and found[100.0] < 70
+    beta, found = choose_beta(load_alignment(run), photos, betas=(0.0, 0.2, 100.0))
+    assert found[beta] == max(found.values()) and found[100.0] < found[0.0]
+    assert (
+        own_beta(folder / "run") == choose_beta(load_alignment(run), photos)[0]
+    )  # training chose it there, and kept it
 
     words, regions = magnitude_tables(run, photos, prepared.vocabulary, "val")
     smallest, largest = ([row[column] for row in words.rows] for column in (0, 2))

@@ -68,7 +68,8 @@ def test_ranks_are_the_naive_loops():
     assert measures["recall_sum"] == pytest.approx(sum(recalls))
 
 
-def test_a_collapsed_model_scores_nothing():
-    measures = retrieval.measure_scores(np.zeros((20, 100), np.float32), np.repeat(np.arange(20), 5))
+@pytest.mark.parametrize("score", [0.0, np.nan])
+def test_a_collapsed_model_scores_nothing(score):
+    measures = retrieval.measure_scores(np.full((20, 100), score, np.float32), np.repeat(np.arange(20), 5))
     assert measures["annotation_r10"] == measures["search_r10"] == 0
     assert measures["search_median"] == 20 and measures["annotation_median"] == 96

@@ -110,6 +110,9 @@ def test_rerank_orders_by_log_probability_plus_score(model):
     lengths = np.array([min(len(caption.split()) + 1, 10) for caption in found["captions"][0]])
     totals = found["log_probs"][0] / lengths**0.7 + weight * np.array(scores)
     assert (np.diff(totals) <= 1e-4).all()
+    best = PhotoModel(model.backbone, detector, **parts, beam=3, captions=1, max_length=10, rerank=weight)
+    assert numpy(best.caption(tf.constant([JPEG])))["captions"][0] == found["captions"][0][:1]  # of the whole beam
+    assert PhotoModel(model.backbone, detector, **parts, rerank=weight).beam == 20
 
 
 def test_more_captions_than_the_beam_holds():
