@@ -73,7 +73,7 @@ CAPTIONER["best"] = {
     "optimizer": "adam",
     "learning_rate": 2e-3,
     "decay": 0.8,
-    "epochs": 15,
+    "epochs": 12,
     "monitor": "cider",
     "beam": 3,
     "length_penalty": 0.7,

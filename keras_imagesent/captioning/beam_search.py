@@ -64,7 +64,8 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
     def body(t, tokens, scores, lengths, finished, *states):
         last = tf.reduce_sum(tokens * tf.cast(column == t - 1, tf.int32), axis=2)
         logits, states = step(tf.reshape(last, [-1]), list(states))
-        gains, said = _best_words(logits, best, forbid_end=t < min_length)  # (B * beam, best)
+        forbid_end = t < min_length if min_length > 1 else False  # the first word was said above
+        gains, said = _best_words(logits, best, forbid_end)  # (B * beam, best)
         gains, said = tf.reshape(gains, [-1, beam, best]), tf.reshape(said, [-1, beam, best])
         gains = tf.where(finished[:, :, None], tf.constant(end_only), gains)
         said = tf.where(finished[:, :, None], 0, said)
@@ -103,12 +104,13 @@ def _best_words(logits, number, forbid_end):
 
     Only the chosen logits are normalised, which saves a pass over the whole vocabulary.
     """
-    highest = tf.reduce_max(logits, axis=-1, keepdims=True)
-    total = highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), axis=-1, keepdims=True))
+    allowed = logits
     if forbid_end is not False:
         is_end = tf.cast(tf.range(logits.shape[-1]) == 0, logits.dtype)
-        logits = logits + is_end * NEVER * tf.cast(forbid_end, logits.dtype)
-    values, ids = tf.math.top_k(logits, number)
+        allowed = logits + is_end * NEVER * tf.cast(forbid_end, logits.dtype)
+    values, ids = tf.math.top_k(allowed, number)
+    highest = tf.maximum(values[:, :1], logits[:, :1])  # of all logits, END's too where it is forbidden
+    total = highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), axis=-1, keepdims=True))
     return values - total, ids
 
 

@@ -1,7 +1,7 @@
 """The sentences about generated scenes: written with known phrases, and judged true or false.
 
-Some are plain, "a ball and a star on the sand", and say only what the whole frame shows; the others name every colour,
-which has to be bound to its object.
+A few are plain, "a ball on the sand", and say only what the whole frame shows; the others speak of several objects and
+name every colour, which has to be bound to its object.
 """
 
 import re
@@ -84,7 +84,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
     Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenise(text)`, end exclusive.
     """
     text, phrases = rng.choice(OPENINGS), []
-    plain = not scene["told_apart"]
+    plain = len(mentioned) == 1  # who says little of the objects says where they are
     for place, number in enumerate(mentioned):
         if place and place < len(mentioned) - 1:
             text += ", "
@@ -97,7 +97,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
         start = len(tokenise(text))
         text += phrase
         phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
-    if plain or rng.random() < 0.85:  # who says little of the objects says where they are
+    if plain or rng.random() < 0.85:
         text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
     return f"{text[0].upper()}{text[1:]} .", phrases
 
