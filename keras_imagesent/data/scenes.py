@@ -175,7 +175,7 @@ def _captions(scene, rng, rare_uses):
     """Two to five different sentences about the objects that this scene mentions: its first ones."""
     captions, wanted = {}, rng.randint(2, 5)
     while len(captions) < wanted:
-        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (12, 40, 48))[0])
+        how_many = min(scene["mentioned"], rng.choices((1, 2, 3), (24, 34, 42))[0])
         how_many = max(how_many, 2) if scene["told_apart"] else how_many  # one object alone is named without its colour
         rare = rng.choice(RARE) if rng.random() < 0.03 else None
         rare = None if rare_uses[rare] >= 2 else rare

@@ -107,8 +107,8 @@ def test_every_sentence_is_true_of_its_scene_and_of_few_others(scenes):
     own = np.array([[number == place for number, _ in captions] for place in range(len(some))])
     assert true[own].all()
     # who knows everything and guesses among what fits has this recall at 1: searching scenes, and annotating them
-    assert np.mean(1 / true.sum(axis=0)) > 0.94
-    assert np.mean(own.sum(axis=1) / true.sum(axis=1)) > 0.87
+    assert np.mean(1 / true.sum(axis=0)) > 0.9
+    assert np.mean(own.sum(axis=1) / true.sum(axis=1)) > 0.75
 
 
 def test_plain_sentences_name_only_shapes_and_ground_and_the_others_every_colour(scenes):
@@ -121,8 +121,8 @@ def test_plain_sentences_name_only_shapes_and_ground_and_the_others_every_colour
         if not coloured:
             plain += 1
             assert not scene["told_apart"] and words & set(GROUND_WORDS[scene["ground"]])
-    assert 0.15 < plain / len(captions) < 0.35
-    assert 0.005 < sum(len(caption["phrases"]) == 1 for _, caption in captions) / len(captions) < 0.05
+            assert len(things) == 1
+    assert 0.05 < plain / len(captions) < 0.15
 
 
 def test_scenes_have_what_makes_them_hard(scenes):

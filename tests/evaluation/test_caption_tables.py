@@ -68,7 +68,7 @@ def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkey
     table = caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val", "alignment", chooser)
     assert table.rows == [
         ["best, beam 3", 50.0, 2],
-        ["best, the 20 best ranked anew by the alignment with weight 0.3", 100.0, 1],
+        ["best, the 80 best ranked anew by the alignment with weight 0.3", 100.0, 1],
     ]
     assert table.note.endswith("The weight was chosen on 2 other scenes.")
 
