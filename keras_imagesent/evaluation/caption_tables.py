@@ -173,7 +173,7 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
     return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 
-def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 20, 40), command=""):
+def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 40), command=""):
     """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
 
     Example:
