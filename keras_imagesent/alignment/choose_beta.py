@@ -6,7 +6,7 @@ from keras_imagesent.alignment.encode import encode_photos, encode_sentences, wo
 from keras_imagesent.alignment.phrases import decode_phrases
 
 BETAS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-PHOTOS = 1000  # at most: more would not change the choice
+PHOTOS = 1000  # at most, to bound time and memory
 
 
 def choose_beta(model, photos, betas=BETAS):
