@@ -68,7 +68,7 @@ def run(args):
 def open_index(args):
     """The collection and the alignment model that made it; a new one takes a copy of the model named."""
     from keras_imagesent.search.collection import Collection
-    from keras_imagesent.serving.photo_model import load_part
+    from keras_imagesent.serving.trained_part import load_part
 
     model_folder = args.index / "alignment"
     if (args.index / "collection.json").exists():

@@ -74,7 +74,7 @@ def show_alignment(args, run, photos, made_from):
     def compute():
         from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
         from keras_imagesent.report.alignments import align_split
-        from keras_imagesent.serving.photo_model import load_part
+        from keras_imagesent.serving.trained_part import load_part
 
         print("alignments ...", flush=True)
         part = load_part(run, "alignment")

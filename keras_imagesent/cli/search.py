@@ -78,7 +78,7 @@ def line(hit, words):
 def embed_snippet(args):
     """The snippet's known words and their vectors (T, D)."""
     from keras_imagesent.alignment.encode import encode_sentences
-    from keras_imagesent.serving.photo_model import load_part
+    from keras_imagesent.serving.trained_part import load_part
 
     part = load_part(args.index / "alignment", "alignment")
     known = [(word, word_id) for word, word_id in part.vocabulary.positions(args.snippet) if word_id > 0]

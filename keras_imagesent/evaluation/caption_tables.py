@@ -34,7 +34,7 @@ class CaptionRun:
     """
 
     def __init__(self, run):
-        from keras_imagesent.serving.photo_model import load_part
+        from keras_imagesent.serving.trained_part import load_part
 
         part = load_part(run, "captioner")
         self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
@@ -201,7 +201,7 @@ def n_best(model, alignment, photos, captions):
     from keras_imagesent.alignment.alignment_model import load_alignment
     from keras_imagesent.alignment.encode import encode_photos, encode_sentences
     from keras_imagesent.evaluation.retrieval import score_pairs
-    from keras_imagesent.serving.photo_model import load_part
+    from keras_imagesent.serving.trained_part import load_part
 
     token_ids, log_probs = model.search(model.vectors(photos), beam=captions, captions=captions)
     lengths = np.minimum((token_ids > 0).sum(axis=2) + 1, token_ids.shape[2])
@@ -245,7 +245,7 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
             rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
     if alignment and snippets:
         from keras_imagesent.alignment.alignment_model import load_alignment
-        from keras_imagesent.serving.photo_model import load_part
+        from keras_imagesent.serving.trained_part import load_part
 
         vocabulary = load_part(alignment, "alignment").vocabulary
         found = best_snippets(load_alignment(alignment), vocabulary, vectors, snippets)

@@ -1,22 +1,17 @@
 """Photos in, captions, descriptions and alignments out: one truth for the command line and every exported model."""
 
-import dataclasses
-import json
-from pathlib import Path
-
-import keras
 import tensorflow as tf
 
 from keras_imagesent.alignment.phrases import decode_phrases_in_graph
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokeniser import SentenceToIds
-from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import yolo  # noqa: F401  registers the shipped detector's layers
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.photo import OK, decode_pixels
 from keras_imagesent.regions.pool_regions import PoolRegions
+from keras_imagesent.serving.trained_part import load_keras, load_part
 from keras_imagesent.shipped import shipped
 
 IMAGE_BYTES = tf.TensorSpec([None], tf.string, "image_bytes")
@@ -24,16 +19,6 @@ SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
 MOST_TYPED_WORDS = 40  # longer sentences are cut: every answer has the same shape
 RERANK_BEAM = 20  # on photos set aside CIDEr rose with the number ranked anew: 5, 10, 20, 40 gave 49, 52, 54, 57
 LARGEST_FEATURE = 1e4  # what a client may send as a feature; beyond it the sums may overflow
-
-
-@dataclasses.dataclass
-class Part:
-    """A trained model with the vocabulary it speaks, how it was trained, and what it scored on validation photos."""
-
-    model: keras.Model
-    vocabulary: Vocabulary
-    settings: dict = dataclasses.field(default_factory=dict)
-    metrics: dict = dataclasses.field(default_factory=dict)
 
 
 def load_photo_model(
@@ -53,29 +38,12 @@ def load_photo_model(
         >>> model.caption(tf.constant([jpeg]))["captions"]
     """
     return PhotoModel(
-        _load_keras(backbone or shipped("backbone.keras")),
-        _load_keras(detector or shipped("detector.keras")) if detector is not False else None,
+        load_keras(backbone or shipped("backbone.keras")),
+        load_keras(detector or shipped("detector.keras")) if detector is not False else None,
         captioner=load_part(captioner, "captioner"),
         region_captioner=load_part(region_captioner, "region_captioner"),
         alignment=load_part(alignment, "alignment"),
         **search,
-    )
-
-
-def load_part(path, name):
-    """A trained model from its run folder, or from a `.keras` file beside its `vocabulary.json`."""
-    if path is False:
-        return None
-    if name == "alignment":
-        import keras_imagesent.alignment.alignment_model  # noqa: F401  registers its layers
-    path = Path(path or shipped(name))
-    file = path / "model.keras" if path.is_dir() else path
-    settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
-    return Part(
-        _load_keras(file),
-        Vocabulary.load(file.with_name("vocabulary.json")),
-        json.loads(settings.read_text()) if settings.is_file() else {},
-        json.loads(scores.read_text())["best"][0]["scores"] if scores.is_file() else {},
     )
 
 
@@ -344,10 +312,3 @@ def _search_settings(part, beam, length_penalty):
         own.get("beam", 3) if beam is None else beam,
         own.get("length_penalty", 0.7) if length_penalty is None else length_penalty,
     )
-
-
-def _load_keras(path):
-    try:
-        return keras.saving.load_model(path, compile=False)
-    except ValueError as error:
-        raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None

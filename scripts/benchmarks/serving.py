@@ -72,7 +72,8 @@ def photo_model():
     from keras_imagesent.data.vocabulary import Vocabulary
     from keras_imagesent.errors import InputError
     from keras_imagesent.regions.backbone import build_backbone
-    from keras_imagesent.serving.photo_model import Part, PhotoModel, load_photo_model
+    from keras_imagesent.serving.photo_model import PhotoModel, load_photo_model
+    from keras_imagesent.serving.trained_part import Part
 
     search = {"beam": BEAM, "captions": BEAM, "max_length": LENGTH}
     try:

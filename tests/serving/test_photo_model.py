@@ -8,7 +8,8 @@ import tensorflow as tf
 from keras_imagesent.alignment.max_sim import max_sim
 from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.errors import InputError
-from keras_imagesent.serving.photo_model import PhotoModel, load_part, load_photo_model
+from keras_imagesent.serving.photo_model import PhotoModel, load_photo_model
+from keras_imagesent.serving.trained_part import load_part
 from tests.serving.photos import draw, encode, odd_photos
 from tests.serving.tiny import FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
 

@@ -10,7 +10,8 @@ from keras_imagesent.captioning.captioner import build_captioner, set_feature_ce
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.regions.select_boxes import SelectBoxes
 from keras_imagesent.regions.yolo import DecodeBoxes
-from keras_imagesent.serving.photo_model import Part, PhotoModel
+from keras_imagesent.serving.photo_model import PhotoModel
+from keras_imagesent.serving.trained_part import Part
 
 SIZE, FEATURES = 64, 16
 TEXT = "a dog red blue ball on the grass man runs big small in with water two children play white black"

@@ -1,0 +1,45 @@
+"""A trained model from disk, with the vocabulary it speaks and what is known of it."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+from keras_imagesent.shipped import shipped
+
+
+@dataclasses.dataclass
+class Part:
+    """A trained model with the vocabulary it speaks, how it was trained, and what it scored on validation photos."""
+
+    model: keras.Model
+    vocabulary: Vocabulary
+    settings: dict = dataclasses.field(default_factory=dict)
+    metrics: dict = dataclasses.field(default_factory=dict)
+
+
+def load_part(path, name):
+    """A trained model from its run folder, or from a `.keras` file beside its `vocabulary.json`."""
+    if path is False:
+        return None
+    if name == "alignment":
+        import keras_imagesent.alignment.alignment_model  # noqa: F401  registers its layers
+    path = Path(path or shipped(name))
+    file = path / "model.keras" if path.is_dir() else path
+    settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
+    return Part(
+        load_keras(file),
+        Vocabulary.load(file.with_name("vocabulary.json")),
+        json.loads(settings.read_text()) if settings.is_file() else {},
+        json.loads(scores.read_text())["best"][0]["scores"] if scores.is_file() else {},
+    )
+
+
+def load_keras(path):
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except ValueError as error:
+        raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None
