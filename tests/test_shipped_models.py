@@ -5,6 +5,8 @@ domain.
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,14 @@ def test_keras_models_caption_describe_and_align_as_known(photos):
     assert described["captions"][0, 0].numpy().decode() == KNOWN["region"]
     aligned = model.align(images[1:2], tf.constant(["a cat looks at the camera"]))
     assert aligned["score"][0].numpy() == pytest.approx(KNOWN["score"], abs=0.01)
+
+
+def test_trained_parts_load_where_nothing_else_was_imported():
+    load = "from keras_imagesent.serving.trained_part import load_part; print(load_part(None, '{}').model.name)"
+    for name in ("alignment", "captioner", "region_captioner"):
+        done = subprocess.run([sys.executable, "-c", load.format(name)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split()[-1] in name
 
 
 def test_saved_model_captions_as_known(photos):

@@ -7,7 +7,6 @@ from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokeniser import SentenceToIds
 from keras_imagesent.errors import InputError
-from keras_imagesent.regions import yolo  # noqa: F401  registers the shipped detector's layers
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.photo import OK, decode_pixels
 from keras_imagesent.regions.pool_regions import PoolRegions

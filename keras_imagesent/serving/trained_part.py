@@ -6,8 +6,11 @@ from pathlib import Path
 
 import keras
 
+from keras_imagesent.alignment import alignment_model  # noqa: F401  registers its layers, as do the next two
+from keras_imagesent.captioning import captioner  # noqa: F401
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
+from keras_imagesent.regions import yolo  # noqa: F401
 from keras_imagesent.shipped import shipped
 
 
@@ -25,8 +28,6 @@ def load_part(path, name):
     """A trained model from its run folder, or from a `.keras` file beside its `vocabulary.json`."""
     if path is False:
         return None
-    if name == "alignment":
-        import keras_imagesent.alignment.alignment_model  # noqa: F401  registers its layers
     path = Path(path or shipped(name))
     file = path / "model.keras" if path.is_dir() else path
     settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
