@@ -47,6 +47,7 @@ def build_alignment(
     dropout=0.5,
     hide_frame=0.0,
     prior=0.0,
+    frame_dim=0,
     word_vectors=None,
     train_words=True,
     max_words=20,
@@ -72,6 +73,8 @@ def build_alignment(
         dropout: share of elements dropped, everywhere but in the recurrence.
         hide_frame: share of the photos whose whole frame is hidden in training, so that words learn the other regions.
         prior: weight of the detector's scores in the choice of a word's region (`DetectorPrior`); the paper has none.
+        frame_dim: length of a second vector of each word that meets the whole frame's, in a space of their own: the
+            score is then Eq. 8 plus what the frame alone tells, and a word's choice of a region stays as it is.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -86,7 +89,7 @@ def build_alignment(
         raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
     if similarity not in ("dot", "cosine"):
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
-    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior)
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim)
     sentence_encoder = build_sentence_encoder(
         vocabulary_size,
         word_dim,
@@ -99,6 +102,7 @@ def build_alignment(
         train_words,
         max_words,
         prior=bool(prior),
+        frame_dim=frame_dim,
     )
     inputs = {
         "region_features": keras.Input((number_of_regions, feature_dim), name="region_features"),

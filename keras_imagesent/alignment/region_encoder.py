@@ -69,17 +69,31 @@ class DetectorPrior(keras.layers.Layer):
         return {**super().get_config(), "weight": self.weight, "frame_score": self.frame_score}
 
 
-def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0):
+@keras.saving.register_keras_serializable("keras_imagesent")
+class BesideFrame(keras.layers.Layer):
+    """Puts the frame's vector `(B,1,E)` behind each region's `(B,R,D)`: `(B,R,D+E)`."""
+
+    def call(self, regions, frame):
+        return ops.concatenate([regions, ops.tile(frame, (1, ops.shape(regions)[1], 1))], axis=-1)
+
+    def compute_output_shape(self, regions_shape, frame_shape):
+        return (*regions_shape[:-1], regions_shape[-1] + frame_shape[-1])
+
+
+def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0):
     """`v = W_m CNN(I_b) + b_m` (Eq. 1), a functional model.
 
-    `{"region_features" (B,R,F), "box_scores" (B,R)} -> regions (B,R,D)`, or `(B,R,D+1)` with a prior.
+    `{"region_features" (B,R,F), "box_scores" (B,R)} -> regions (B,R,D)`; D is `dim`, plus `frame_dim`, plus 1 with a
+    prior. Region 0 is the whole frame.
 
     Args:
         feature_dim: F, the length of a CNN vector.
-        dim: D, the size of the common space (h in the paper).
+        dim: the size of the common space (h in the paper).
         dropout: share of the CNN vector's elements dropped in training.
         similarity: "dot" (the paper), or "cosine": the vectors get unit length.
         prior: weight of the detector's scores (`DetectorPrior`); the paper's 0 leaves them out.
+        frame_dim: length of a vector of the whole frame, in a space of its own, behind each region's; the paper has
+            none.
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
@@ -88,12 +102,17 @@ def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", p
     """
     features = keras.Input((None, feature_dim), name="region_features")
     box_scores = keras.Input((None,), name="box_scores")
-    x = Centre(name="centre")(features)
+    centred = Centre(name="centre")(features)
     if dropout:
-        x = keras.layers.Dropout(dropout, name="feature_dropout")(x)
-    x = keras.layers.Dense(dim, name="region_projection")(x)
+        centred = keras.layers.Dropout(dropout, name="feature_dropout")(centred)
+    x = keras.layers.Dense(dim, name="region_projection")(centred)
     if similarity == "cosine":
         x = keras.layers.UnitNormalization(name="region_norm")(x)
+    if frame_dim:
+        frame = keras.layers.Dense(frame_dim, name="frame_projection")(centred[:, :1])
+        if similarity == "cosine":
+            frame = keras.layers.UnitNormalization(name="frame_norm")(frame)
+        x = BesideFrame(name="beside_frame")(x, frame)
     if prior:
         x = DetectorPrior(prior, name="detector_prior")(x, box_scores)
     return keras.Model({"region_features": features, "box_scores": box_scores}, x, name="region_encoder")

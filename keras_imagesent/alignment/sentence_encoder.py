@@ -78,8 +78,11 @@ def build_sentence_encoder(
     train_words=True,
     max_words=20,
     prior=False,
+    frame_dim=0,
 ):
     """The BRNN of Eqs. 2-6: a functional model `{"token_ids" (B,T)} -> words (B,T,D)`, zero at padding.
+
+    D is `dim`, plus `frame_dim`, plus 1 with a prior.
 
     Args:
         vocabulary_size: V; ids 1..V are words, 0 is padding.
@@ -93,6 +96,7 @@ def build_sentence_encoder(
         train_words: whether word vectors are trained (the paper keeps word2vec's fixed).
         max_words: T, fixed.
         prior: whether each word's vector ends in a 1, for the prior at the end of the regions'.
+        frame_dim: length of a second vector, which meets the whole frame's that stands behind each region's.
 
     Example:
         encoder = build_sentence_encoder(vocabulary_size=2537, units=512, dim=1000)
@@ -117,6 +121,12 @@ def build_sentence_encoder(
     s = keras.layers.Dense(dim, "relu", name="sentence_projection")(h)  # Eq. 6
     if similarity == "cosine":
         s = keras.layers.UnitNormalization(name="word_norm")(s)
+    if frame_dim:
+        of_frame = keras.layers.Dense(frame_dim, "relu", name="frame_words")(h)
+        if similarity == "cosine":
+            of_frame = keras.layers.UnitNormalization(name="frame_words_norm")(of_frame)
+        s = keras.layers.Concatenate(name="beside_frame_words")([s, of_frame])
+    if similarity == "cosine":
         s = keras.layers.Rescaling(1 / temperature, name="temperature")(s)
     if prior:
         s = AppendOne(name="append_one")(s)

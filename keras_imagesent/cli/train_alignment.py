@@ -17,7 +17,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "prior", "train_words",
+    "hide_frame", "prior", "frame_dim", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -41,6 +41,7 @@ HELP = {
     "dropout": "share dropped everywhere but in the recurrence",
     "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
     "prior": "weight of the detector's scores in the choice of a word's region",
+    "frame_dim": "length of a second vector for the whole frame; with --start-from only it is learned",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
@@ -59,7 +60,7 @@ def add_arguments(parser):
     add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
     add("--word-vectors", type=Path, metavar="FILE", help="GloVe or word2vec file to start from")
     add("--fixed-words", action="store_true", help="do not train the word vectors")
-    add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
+    add("--start-from", type=Path, metavar="RUN", help="start with what another run of the same shape has learned")
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
     add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")
     add("--beta", type=float, help="ties between neighbouring words (Eq. 12); else chosen on the validation split")
@@ -218,10 +219,18 @@ class Trainer:
 
 
 def _start_from(model, other):
-    mine, theirs = [w.shape for w in model.weights], [w.shape for w in other.weights]
-    if mine != theirs:
-        raise InputError("--start-from names a run of another shape: give the same --dim, --units, --word-dim and data")
-    model.set_weights(other.get_weights())
+    """Copies what layers of the same name have learned. If there are new ones (the frame's), they alone go on."""
+    for name in ("region_encoder", "sentence_encoder"):
+        theirs = {layer.name: layer.get_weights() for layer in other.get_layer(name).layers if layer.weights}
+        mine = [layer for layer in model.get_layer(name).layers if layer.weights]
+        for layer in mine:
+            if layer.name in theirs:
+                if [w.shape for w in theirs[layer.name]] != [w.shape for w in layer.weights]:
+                    raise InputError(
+                        "--start-from names a run of another shape: give the same --dim, --units, --word-dim and data"
+                    )
+                layer.set_weights(theirs[layer.name])
+                layer.trainable = layer.trainable and len(mine) == len(theirs)
 
 
 def search(trainer, settings, out, trials, epochs):

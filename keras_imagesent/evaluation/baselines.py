@@ -31,14 +31,15 @@ def human_agreement(references):
     return rows, [references[row][0] for row in rows], [references[row][1:] for row in rows]
 
 
-def best_snippets(alignment, vocabulary, region_features, snippets, chunk=2000):
-    """The ranking baseline for regions: for each region vector (M, F) the snippet that the alignment scores best.
+def best_snippets(alignment, vocabulary, region_features, frames, snippets, chunk=2000):
+    """The ranking baseline for regions: for each region the snippet that the alignment scores best.
 
-    `snippets` are substrings of training sentences, such as those of `imagesent align --pairs`; the score is the
-    alignment's own (Eq. 8) of a photo that has only this region.
+    `region_features (M,F)` are the regions' vectors and `frames (M,F)` those of their whole photos. `snippets` are
+    substrings of training sentences, such as those of `imagesent align --pairs`; the score is the alignment's own
+    (Eq. 8) with this region as the only one to choose.
 
     Example:
-        >>> best_snippets(model, vocabulary, region_features, {"a dog", "green grass"})
+        >>> best_snippets(model, vocabulary, region_features, frames, {"a dog", "green grass"})
     """
     snippets = sorted(snippets)
     ids = [vocabulary.encode(text) for text in snippets]
@@ -47,8 +48,8 @@ def best_snippets(alignment, vocabulary, region_features, snippets, chunk=2000):
     score = alignment.get_layer("scores").score
     best = []
     for start in range(0, len(region_features), chunk):
-        alone = region_features[start : start + chunk, None]
-        regions = encode_photos(alignment, alone, np.ones(alone.shape[:2], np.float32))
+        both = np.stack([frames[start : start + chunk], region_features[start : start + chunk]], axis=1)
+        regions = encode_photos(alignment, both, np.ones(both.shape[:2], np.float32))[:, 1:]
         scores = score_pairs(regions, words, np.ones(regions.shape[:2], bool), score)
         best += [snippets[row] for row in scores.argmax(axis=1)]
     return best

@@ -248,7 +248,7 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
         from keras_imagesent.serving.trained_part import load_part
 
         vocabulary = load_part(alignment, "alignment").vocabulary
-        found = best_snippets(load_alignment(alignment), vocabulary, vectors, snippets)
+        found = best_snippets(load_alignment(alignment), vocabulary, vectors, frames, snippets)
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
     if all(region.snippet for region in regions):
         rows.append(["people", *scorer.score([region.snippet for region in regions]).values()])

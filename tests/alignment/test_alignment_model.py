@@ -32,8 +32,16 @@ def ten_pairs(number=10):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"score": "defrag"}, {"regions": "whole-frame"}, {"negatives": "hardest"}, COSINE, {**COSINE, "prior": 0.5}],
-    ids=["paper", "defrag", "whole frame", "hardest", "cosine", "prior"],
+    [
+        {},
+        {"score": "defrag"},
+        {"regions": "whole-frame"},
+        {"negatives": "hardest"},
+        COSINE,
+        {**COSINE, "prior": 0.5},
+        {**COSINE, "frame_dim": 8},
+    ],
+    ids=["paper", "defrag", "whole frame", "hardest", "cosine", "prior", "beside the frame"],
 )
 def test_learns_ten_pairs_by_heart(options):
     keras.utils.set_random_seed(0)

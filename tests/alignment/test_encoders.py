@@ -92,3 +92,19 @@ def test_dropout_is_everywhere_but_in_the_recurrence(dropout):
     encoder = small_sentence_encoder(dropout=dropout)
     layers = [layer.name for layer in encoder.layers if isinstance(layer, keras.layers.Dropout)]
     assert layers == (["word_dropout", "input_dropout", "state_dropout"] if dropout else [])
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_a_frame_beside_the_regions_adds_the_same_to_each(similarity):
+    options = {"similarity": similarity, "frame_dim": 4}
+    regions, words = build_region_encoder(8, dim=6, prior=0.5, **options), small_sentence_encoder(prior=True, **options)
+    given = {"region_features": RNG.normal(size=(2, 3, 8)), "box_scores": np.ones((2, 3))}
+    v, s = regions(given).numpy(), words({"token_ids": np.array([[3, 1, 9, 0, 0, 0, 0]])}).numpy()[0, :3]
+    assert v.shape == (2, 3, 6 + 4 + 1) and s.shape == (3, 6 + 4 + 1)
+    beside = v[..., 6:10] @ s[:, 6:10].T  # (B,R,T)
+    np.testing.assert_allclose(beside, np.repeat(beside[:, :1], 3, axis=1), rtol=1e-5)
+    kernel, bias = regions.get_layer("frame_projection").get_weights()
+    frame = given["region_features"][:, 0] @ kernel + bias
+    if similarity == "cosine":
+        frame /= np.linalg.norm(frame, axis=1, keepdims=True)
+    np.testing.assert_allclose(v[:, 2, 6:10], frame, rtol=1e-4, atol=1e-6)

@@ -14,6 +14,7 @@ import pytest
 
 from keras_imagesent.alignment.alignment_model import load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
 from keras_imagesent.cli.align import own_beta
 from keras_imagesent.cli.main import main
 from keras_imagesent.evaluation.alignment_tables import (
@@ -81,6 +82,21 @@ def test_a_killed_run_goes_on_with_the_same_losses(folder):
     whole = log_of(folder / "run")
     for ours, theirs in zip(log_of(folder / "killed"), whole, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_a_frame_beside_the_regions_is_learned_and_what_was_learned_stays(folder, prepared):
+    folders = [str(folder / "prepared"), "--start-from", str(folder / "run"), "--out", str(folder / "frame")]
+    assert main(["train-alignment", *folders, *SMALL, "--epochs", "3", "--frame-dim", "8"]) == 0
+    rows = log_of(folder / "frame")
+    assert rows[-1]["loss"] < rows[0]["loss"] < log_of(folder / "run")[0]["loss"] / 2
+    photos, chosen = prepared.load("val"), []
+    for run in ("run", "frame"):
+        model = load_alignment(folder / run)
+        words = encode_sentences(model, [group[0] for group in photos.token_ids])
+        regions = encode_photos(model, photos.region_features, photos.box_scores)
+        similarity, there = word_similarities(words, regions, range(len(regions)))
+        chosen.append(similarity.argmax(axis=2)[there])
+    np.testing.assert_array_equal(*chosen)  # every word keeps its region
 
 
 def test_phrases_and_pairs_of_a_split(folder, capsys):
