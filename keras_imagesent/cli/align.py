@@ -11,9 +11,11 @@ example:
 
 import json
 import os
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from keras_imagesent.data.tokeniser import tokenise
 from keras_imagesent.errors import InputError
 
 
@@ -94,6 +96,7 @@ def align_split(args):
     vocabulary = Vocabulary.load((run if run.is_dir() else run.parent) / "vocabulary.json")
     beta = args.beta if args.beta is not None else own_beta(run)
     photos = prepared.load(args.split)
+    openers = opening_words(photos.captions)
     number = pairs = 0
     with ExitStack() as files:
         out, pairs_out = (files.enter_context(_whole_file(path)) if path else None for path in (args.out, args.pairs))
@@ -106,10 +109,11 @@ def align_split(args):
                 if out:
                     out.write(json.dumps({**photo, "sentence": caption, "phrases": found}, ensure_ascii=False) + "\n")
                 for phrase in found if pairs_out else ():
-                    if phrase["first"] == phrase["last"]:
-                        continue  # a word alone ("a", "the") teaches nobody to describe a region
+                    snippet = whole_snippet(words[phrase["first"] : phrase["last"] + 1], openers)
+                    if len(snippet) < 2:
+                        continue  # a word alone teaches nobody to describe a region
                     pair = {**photo, "region": phrase["region"], "box": phrase["box"]}
-                    pair |= {"snippet": phrase["words"], "score": phrase["score"]}
+                    pair |= {"snippet": " ".join(snippet), "score": phrase["score"]}
                     pairs_out.write(json.dumps(pair, ensure_ascii=False) + "\n")
     where = " and ".join(str(path) for path in (args.out, args.pairs) if path)
     print(f"{number} sentences, {pairs} phrases with beta {beta:g}: {where}")
@@ -139,6 +143,31 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
         path, spread = np.full(len(words), -1), np.zeros((len(words), mask.shape[1]), np.float32)
         path[places[n]], spread[places[n]] = paths[n][: len(places[n])], similarity[n][: len(places[n])]
         yield row, caption, words, group_phrases(path, spread)
+
+
+def opening_words(captions, share=0.0025):
+    """Words that only open what follows ("a", "with", "is"): sentences end with them at less than this share of the
+    times that they are used. A word used fewer than 1 / share times may just not have ended one yet.
+
+    Example:
+        opening_words([["a dog", "a cat with a dog"] * 500])  # {"a", "cat", "with"}
+    """
+    used, last = Counter(), Counter()
+    for words in (tokenise(caption) for group in captions for caption in group):
+        used.update(words)
+        last.update(words[-1:])
+    return {word for word, times in used.items() if last[word] + 1 < share * times}
+
+
+def whole_snippet(words, openers):
+    """Words as typed without what is left open at their end: "A dog with a" is "A dog".
+
+    Example:
+        whole_snippet(["A", "dog", "with", "a"], {"a", "with"})  # ["A", "dog"]
+    """
+    while words and openers.issuperset(tokenise(words[-1])):
+        words = words[:-1]
+    return words
 
 
 def own_beta(run):

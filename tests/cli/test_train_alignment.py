@@ -15,7 +15,7 @@ import pytest
 from keras_imagesent.alignment.alignment_model import load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
-from keras_imagesent.cli.align import own_beta
+from keras_imagesent.cli.align import opening_words, own_beta, whole_snippet
 from keras_imagesent.cli.main import main
 from keras_imagesent.evaluation.alignment_tables import (
     average_checkpoints,
@@ -121,6 +121,14 @@ def test_phrases_and_pairs_of_a_split(folder, capsys):
     assert set(found[0]) == {"filename", "photo_id", "region", "box", "snippet", "score"}
     assert main([*command, "--out", str(out), "--beta", "1000"]) == 0
     assert all(len(json.loads(line)["phrases"]) == 1 for line in out.read_text().splitlines())
+
+
+def test_snippets_leave_nothing_open_at_their_end():
+    openers = opening_words([["a dog", "a cat with a dog"] * 500, ["a rare kid runs"]])
+    assert openers == {"a", "cat", "with"}  # "rare" and "kid" were used too seldom to tell
+    assert whole_snippet(["A", "dog", "with", "A"], openers) == ["A", "dog"]
+    assert whole_snippet(["with", "a"], openers) == []
+    assert whole_snippet(["a", "kid"], openers) == ["a", "kid"]
 
 
 def test_tables(folder, prepared):
