@@ -83,6 +83,8 @@ def run(args):
     for name in ("dim", "units", "word_dim", "batch_size", "epochs", "learning_rate"):
         if settings[name] <= 0:
             raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
+    if settings["frame_dim"] < 0:
+        raise InputError(f"--frame-dim must be 0 or more, not {settings['frame_dim']}")
     if not 0 <= settings["dropout"] < 1:
         raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
     if args.beta is not None and args.beta < 0:

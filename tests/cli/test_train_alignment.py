@@ -166,6 +166,8 @@ def test_tables(folder, prepared):
         (["train-alignment", "PREPARED", "--out", "x", "--validation", "test"], "has no split test"),
         (["train-alignment", "PREPARED", "--out", "x", "--dropout", "1"], "--dropout is a share"),
         (["train-alignment", "PREPARED", "--out", "x", "--dim", "0"], "--dim must be above 0"),
+        (["train-alignment", "PREPARED", "--out", "x", "--frame-dim", "-1"], "--frame-dim must be 0 or more"),
+        (["train-alignment", "PREPARED", "--out", "x", "--start-from", "RUN"], "a run of another shape"),
         (["train-alignment", "PREPARED", "--out", "x", "--word-vectors", "none.txt"], "no word vectors at none.txt"),
         (["train-alignment", "PREPARED", "--out", "x", "--devices", "gpu:7"], "no device 'gpu:7' here"),
         (["train-alignment", "PREPARED", "--out", "RUN", "--dim", "25"], "holds a run with other settings"),
