@@ -4,8 +4,9 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+from keras import ops
 
-from keras_imagesent.alignment.hide_frame import HideFrame
+from keras_imagesent.alignment.hide_regions import HideRegions
 from keras_imagesent.alignment.max_sim import MaxSim
 from keras_imagesent.alignment.ranking_loss import RankingLoss
 from keras_imagesent.alignment.region_encoder import build_region_encoder
@@ -46,6 +47,7 @@ def build_alignment(
     temperature=0.1,
     dropout=0.5,
     hide_frame=0.0,
+    hide_regions=0.0,
     prior=0.0,
     frame_dim=0,
     word_vectors=None,
@@ -72,9 +74,12 @@ def build_alignment(
         similarity: "dot" (the paper) or "cosine" with `temperature`.
         dropout: share of elements dropped, everywhere but in the recurrence.
         hide_frame: share of the photos whose whole frame is hidden in training, so that words learn the other regions.
+        hide_regions: share of the other regions that are hidden in training (`HideRegions` says why).
         prior: weight of the detector's scores in the choice of a word's region (`DetectorPrior`); the paper has none.
         frame_dim: length of a second vector of each word that meets the whole frame's, in a space of their own: the
-            score is then Eq. 8 plus what the frame alone tells, and a word's choice of a region stays as it is.
+            score is then Eq. 8 plus what the frame alone tells, which is the same whatever region a word takes. Each
+            of the two must find the right pairs by itself too: the loss is that of the sum and of either alone, or the
+            frame, which learns faster, would leave the regions nothing to learn.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -89,6 +94,8 @@ def build_alignment(
         raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
     if similarity not in ("dot", "cosine"):
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
+    if frame_dim and score == "defrag":
+        raise ValueError("frame_dim goes with a score in which a word takes one region, not with 'defrag'")
     region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim)
     sentence_encoder = build_sentence_encoder(
         vocabulary_size,
@@ -115,14 +122,29 @@ def build_alignment(
     if regions == "whole-frame":
         there = {name: x[:, :1] for name, x in there.items()}
     region_vectors = region_encoder(there)
-    if hide_frame:
-        region_vectors = HideFrame(hide_frame, name="hide_frame")(region_vectors, inputs["region_mask"])
+    if hide_frame or hide_regions:
+        hide = HideRegions(hide_frame, hide_regions, name="hide_regions")
+        region_vectors = hide(region_vectors, inputs["region_mask"])
     word_vectors = sentence_encoder({"token_ids": inputs["token_ids"]})
-    scores = MaxSim(score, whole_frame=regions == "whole-frame", name="scores")(
-        region_vectors, word_vectors, inputs["region_mask"], inputs["token_ids"]
-    )
-    losses = RankingLoss(margin, negatives, name="losses")(scores, inputs["photo_ids"])
+    masks = inputs["region_mask"], inputs["token_ids"]
+    max_sim = MaxSim(score, whole_frame=regions == "whole-frame", name="scores")
+    ranking_loss = RankingLoss(margin, negatives, name="losses")
+    if frame_dim:
+        of_regions, of_frame = zip(*(_apart(x, dim, frame_dim) for x in (region_vectors, word_vectors)), strict=True)
+        alone = [max_sim(*of_regions, *masks), MaxSim(score, whole_frame=True, name="frame_scores")(*of_frame, *masks)]
+        scores = keras.layers.Add(name="both_scores")(alone)
+        losses = [ranking_loss(each, inputs["photo_ids"]) for each in (scores, *alone)]
+        losses = keras.layers.Add(name="all_losses")(losses)
+    else:
+        scores = max_sim(region_vectors, word_vectors, *masks)
+        losses = ranking_loss(scores, inputs["photo_ids"])
     return Alignment(inputs, {"scores": scores, "losses": losses}, name="alignment")
+
+
+def _apart(vectors, dim, frame_dim):
+    """Vectors `(...,D+E+1)` of both spaces -> those of the regions, with the prior, and those of the frame."""
+    of_frame = vectors[..., dim : dim + frame_dim]
+    return ops.concatenate([vectors[..., :dim], vectors[..., dim + frame_dim :]], axis=-1), of_frame
 
 
 def load_alignment(path):

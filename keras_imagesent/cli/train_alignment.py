@@ -17,7 +17,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "prior", "frame_dim", "train_words",
+    "hide_frame", "hide_regions", "prior", "frame_dim", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -30,7 +30,7 @@ CHOICES = {
 HELP = {
     "dim": "size of the common space",
     "units": "size of the recurrent states",
-    "word_dim": "length of a word vector",
+    "word_dim": "length of a word vector; where a file gives fewer numbers, the others start at random",
     "score": "max_sim: each word takes its best region (Eq. 8); mean_max_sim: that, divided by the number of words; "
     "defrag: each word takes all that are positive (Eq. 7)",
     "regions": "all, or the whole frame alone",
@@ -40,8 +40,9 @@ HELP = {
     "temperature": "of the cosine",
     "dropout": "share dropped everywhere but in the recurrence",
     "hide_frame": "share of photos whose whole frame is hidden in training, so that words learn the other regions",
+    "hide_regions": "share of the other regions hidden in training",
     "prior": "weight of the detector's scores in the choice of a word's region",
-    "frame_dim": "length of a second vector for the whole frame; with --start-from only it is learned",
+    "frame_dim": "length of a second vector of each word, for the whole frame alone",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
@@ -58,7 +59,12 @@ def add_arguments(parser):
     add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
     add("--preset", choices=sorted(ALIGNMENT), default="best", help="settings to start from (best)")
     add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
-    add("--word-vectors", type=Path, metavar="FILE", help="GloVe or word2vec file to start from")
+    add(
+        "--word-vectors",
+        type=Path,
+        metavar="FILE",
+        help="GloVe or word2vec file to start from, or glove: the 50 numbers a word that the extra weights brings",
+    )
     add("--fixed-words", action="store_true", help="do not train the word vectors")
     add("--start-from", type=Path, metavar="RUN", help="start with what another run of the same shape has learned")
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
@@ -85,8 +91,11 @@ def run(args):
             raise InputError(f"--{name.replace('_', '-')} must be above 0, not {settings[name]}")
     if settings["frame_dim"] < 0:
         raise InputError(f"--frame-dim must be 0 or more, not {settings['frame_dim']}")
-    if not 0 <= settings["dropout"] < 1:
-        raise InputError(f"--dropout is a share from 0 up to 1, not {settings['dropout']}")
+    if settings["frame_dim"] and settings["score"] == "defrag":
+        raise InputError("--score defrag has no frame beside the regions: add --frame-dim 0")
+    for name in ("dropout", "hide_frame", "hide_regions"):
+        if not 0 <= settings[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} is a share from 0 up to 1, not {settings[name]}")
     if args.beta is not None and args.beta < 0:
         raise InputError(f"--beta must be 0 or more, not {args.beta:g}")
 
@@ -158,7 +167,8 @@ class Trainer:
         options = {name: settings[name] for name in MODEL_SETTINGS}
         vocabulary = self.prepared.vocabulary
         if self.extra["word_vectors"]:
-            vectors, found = read_word_vectors(self.extra["word_vectors"], vocabulary, self.extra["seed"])
+            least_dim = settings["word_dim"] if settings["train_words"] else 0
+            vectors, found = read_word_vectors(self.extra["word_vectors"], vocabulary, self.extra["seed"], least_dim)
             print(f"word vectors: {found} of {len(vocabulary)} words found")
             options |= {"word_vectors": vectors, "word_dim": vectors.shape[1]}
         with self.strategy.scope():
@@ -221,18 +231,12 @@ class Trainer:
 
 
 def _start_from(model, other):
-    """Copies what layers of the same name have learned. If there are new ones (the frame's), they alone go on."""
-    for name in ("region_encoder", "sentence_encoder"):
-        theirs = {layer.name: layer.get_weights() for layer in other.get_layer(name).layers if layer.weights}
-        mine = [layer for layer in model.get_layer(name).layers if layer.weights]
-        for layer in mine:
-            if layer.name in theirs:
-                if [w.shape for w in theirs[layer.name]] != [w.shape for w in layer.weights]:
-                    raise InputError(
-                        "--start-from names a run of another shape: give the same --dim, --units, --word-dim and data"
-                    )
-                layer.set_weights(theirs[layer.name])
-                layer.trainable = layer.trainable and len(mine) == len(theirs)
+    """Copies what another model of the same shape has learned."""
+    if [weight.shape for weight in model.weights] != [weight.shape for weight in other.weights]:
+        raise InputError(
+            "--start-from names a run of another shape: give the same --dim, --units, --word-dim, --frame-dim and data"
+        )
+    model.set_weights(other.get_weights())
 
 
 def search(trainer, settings, out, trials, epochs):

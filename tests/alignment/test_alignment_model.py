@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+from keras_imagesent.alignment.ranking_loss import ranking_losses
 from keras_imagesent.errors import InputError
 from keras_imagesent.training.optimizers import build_optimizer
 
@@ -50,7 +51,28 @@ def test_learns_ten_pairs_by_heart(options):
     model.fit(tf.data.Dataset.from_tensors(ten_pairs()).repeat(150), verbose=0)
     outputs = model(ten_pairs())
     assert np.array_equal(np.argmax(outputs["scores"], axis=1), np.arange(10))
-    assert float(tf.reduce_mean(outputs["losses"])) < 0.5
+    number = 3 if "frame_dim" in options else 1  # the loss of the sum, and of each score alone
+    assert float(tf.reduce_mean(outputs["losses"])) / number < 0.5
+
+
+def test_the_frame_beside_the_regions_adds_its_score_and_each_has_its_loss():
+    model = build_alignment(**SMALL, dropout=0.0, prior=0.5, frame_dim=8, **COSINE)
+    pairs = ten_pairs()
+    pairs["region_mask"][3:, 1:] = False
+    outputs = {name: np.asarray(value) for name, value in model(pairs).items()}
+    v = np.asarray(model.get_layer("region_encoder")({k: pairs[k] for k in ("region_features", "box_scores")}))
+    s = np.asarray(model.get_layer("sentence_encoder")({"token_ids": pairs["token_ids"]}))
+    space = np.isin(np.arange(v.shape[-1]), range(16, 24))
+    alone = []
+    for here, there in ((~space, pairs["region_mask"]), (space, pairs["region_mask"] & (np.arange(3) == 0))):
+        similarity = np.einsum("krd,ltd->kltr", v[..., here], s[..., here])
+        best = np.where(there[:, None, None], similarity, -np.inf).max(axis=-1) * (pairs["token_ids"] > 0)
+        alone.append(best.sum(axis=-1) / (pairs["token_ids"] > 0).sum(axis=-1))
+    np.testing.assert_allclose(outputs["scores"], sum(alone), rtol=1e-4, atol=1e-4)
+    losses = [ranking_losses(x.astype("float32"), pairs["photo_ids"], 1.0, "softmax") for x in (sum(alone), *alone)]
+    np.testing.assert_allclose(outputs["losses"], sum(np.asarray(x) for x in losses), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="not with 'defrag'"):
+        build_alignment(**SMALL, frame_dim=8, score="defrag")
 
 
 def test_saved_and_loaded_gives_the_same_numbers(tmp_path):
@@ -87,18 +109,18 @@ from tests.alignment.test_alignment_model import SMALL, ten_pairs
 two = choose_strategy("cpu:0,cpu:1")
 assert two.num_replicas_in_sync == 2
 
-def train(strategy, negatives):
+def train(strategy, negatives, frame_dim):
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = build_alignment(**SMALL, dropout=0.0, negatives=negatives)
+        model = build_alignment(**SMALL, dropout=0.0, negatives=negatives, frame_dim=frame_dim)
         model.compile(optimizer=build_optimizer("sgd", 0.05, weight_decay=1e-3, clip=0.02), jit_compile=False)
     pairs = tf.data.Dataset.from_tensor_slices(ten_pairs(13)).batch(8)  # 8 pairs, then 5: 3 on one, 2 on the other
     history = model.fit(pairs, epochs=3, verbose=0).history["loss"]
     return history, model.get_weights()
 
-for negatives in ("sum", "hardest"):
-    one_loss, one = train(tf.distribute.get_strategy(), negatives)
-    two_loss, other = train(two, negatives)
+for negatives, frame_dim in (("sum", 0), ("hardest", 0), ("softmax", 8)):
+    one_loss, one = train(tf.distribute.get_strategy(), negatives, frame_dim)
+    two_loss, other = train(two, negatives, frame_dim)
     np.testing.assert_allclose(two_loss, one_loss, rtol=1e-5)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(b, a, atol=2e-6)
