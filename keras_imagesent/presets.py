@@ -18,6 +18,7 @@ ALIGNMENT = {
         "hide_regions": 0.0,
         "prior": 0.0,
         "frame_dim": 0,
+        "root": False,
         "train_words": True,
         "optimizer": "sgd",
         "learning_rate": 1e-3,  # after 60 steps on Flickr8k 1e-4 has learned less, 0.01 and 0.1 have diverged
@@ -37,6 +38,7 @@ ALIGNMENT["best"] = {
     "frame_dim": 384,
     "hide_frame": 0.8,  # the frame has its own vector: among the regions it would keep words from finding their places
     "hide_regions": 0.5,
+    "root": True,  # sum of recalls after two epochs 296.7, without 286.5
     "score": "mean_max_sim",
     "negatives": "softmax",
     "similarity": "cosine",

@@ -50,6 +50,7 @@ def build_alignment(
     hide_regions=0.0,
     prior=0.0,
     frame_dim=0,
+    root=False,
     word_vectors=None,
     train_words=True,
     max_words=20,
@@ -80,6 +81,7 @@ def build_alignment(
             score is then Eq. 8 plus what the frame alone tells, which is the same whatever region a word takes. Each
             of the two must find the right pairs by itself too: the loss is that of the sum and of either alone, or the
             frame, which learns faster, would leave the regions nothing to learn.
+        root: whether the projection of Eq. 1 takes the square roots of the CNN's activations.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -96,7 +98,7 @@ def build_alignment(
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
     if frame_dim and score == "defrag":
         raise ValueError("frame_dim goes with a score in which a word takes one region, not with 'defrag'")
-    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim)
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim, root)
     sentence_encoder = build_sentence_encoder(
         vocabulary_size,
         word_dim,

@@ -11,23 +11,37 @@ class Centre(keras.layers.Layer):
 
     CNN activations are all positive and share a large mean, which would swamp the dot products. Both are weights (not
     trained), so that they travel with the model; `measure` sets them.
+
+    Args:
+        root: whether each activation's square root is taken first (with its sign), so that a few large ones do not
+            outshout the many.
     """
+
+    def __init__(self, root=False, **kwargs):
+        super().__init__(**kwargs)
+        self.root = root
 
     def build(self, input_shape):
         self.mean = self.add_weight((input_shape[-1],), "zeros", trainable=False, name="mean")
         self.length = self.add_weight((), "ones", trainable=False, name="length")
 
     def call(self, x):
+        x = ops.sign(x) * ops.sqrt(ops.abs(x)) if self.root else x
         return (x - self.mean) / self.length
+
+    def get_config(self):
+        return {**super().get_config(), "root": self.root}
 
     def measure(self, features):
         """Takes the mean vector and the root mean square length from `features (N, F)`."""
-        features = np.asarray(features)
-        mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-        squares = sum(
-            float(np.square(features[start : start + 1000].astype(np.float32) - mean).sum())
-            for start in range(0, len(features), 1000)
-        )
+
+        def parts():
+            for start in range(0, len(features), 1000):
+                part = np.asarray(features[start : start + 1000], np.float32)
+                yield np.sign(part) * np.sqrt(np.abs(part)) if self.root else part
+
+        mean = sum(part.sum(axis=0, dtype=np.float64) for part in parts()) / len(features)
+        squares = sum(float(np.square(part - mean.astype(np.float32)).sum()) for part in parts())
         self.mean.assign(mean)
         self.length.assign(max((squares / len(features)) ** 0.5, 1e-6))
 
@@ -88,7 +102,7 @@ class BesideFrame(keras.layers.Layer):
         return (*regions_shape[:-1], regions_shape[-1] + frame_shape[-1])
 
 
-def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0):
+def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0, root=False):
     """`v = W_m CNN(I_b) + b_m` (Eq. 1), a functional model.
 
     `{"region_features" (B,R,F), "box_scores" (B,R)} -> regions (B,R,D)`; D is `dim`, plus `frame_dim`, plus 1 with a
@@ -102,6 +116,7 @@ def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", p
         prior: weight of the detector's scores (`DetectorPrior`); the paper's 0 leaves them out.
         frame_dim: length of a vector of the whole frame, in a space of its own, behind each region's; the paper has
             none.
+        root: whether the projection takes the square roots of the CNN's activations (`Centre`).
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
@@ -110,7 +125,7 @@ def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", p
     """
     features = keras.Input((None, feature_dim), name="region_features")
     box_scores = keras.Input((None,), name="box_scores")
-    centred = Centre(name="centre")(features)
+    centred = Centre(root, name="centre")(features)
     if dropout:
         centred = keras.layers.Dropout(dropout, name="feature_dropout")(centred)
     x = keras.layers.Dense(dim, name="region_projection")(centred)

@@ -8,6 +8,7 @@ example:
   imagesent train-alignment prepared/flickr8k --out runs/paper --preset paper --search 8
 """
 
+import argparse
 import json
 import math
 from pathlib import Path
@@ -17,7 +18,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "hide_regions", "prior", "frame_dim", "train_words",
+    "hide_frame", "hide_regions", "prior", "frame_dim", "root", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -43,6 +44,7 @@ HELP = {
     "hide_regions": "share of the other regions hidden in training",
     "prior": "weight of the detector's scores in the choice of a word's region",
     "frame_dim": "length of a second vector of each word, for the whole frame alone",
+    "root": "the square roots of the CNN's activations instead of themselves",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
@@ -75,10 +77,11 @@ def add_arguments(parser):
     add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
     settings = parser.add_argument_group("settings of the preset")
     for name, value in ALIGNMENT["paper"].items():
-        if name != "train_words":
-            settings.add_argument(
-                f"--{name.replace('_', '-')}", type=type(value), choices=CHOICES.get(name), help=HELP[name]
-            )
+        flag = f"--{name.replace('_', '-')}"
+        if name == "root":
+            settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=HELP[name])
+        elif name != "train_words":
+            settings.add_argument(flag, type=type(value), choices=CHOICES.get(name), help=HELP[name])
 
 
 def run(args):

@@ -19,7 +19,7 @@ PAPER_REGIONS = [
     ["the paper (COCO): whole-frame model", 14.2, 6.0, 2.2, 0.0, 13.3, 20.3, 21.0],
     ["the paper (COCO): region model", 35.2, 23.0, 16.1, 14.8, 15.8, 61.6, 35.1],
 ]
-RERANK_WEIGHTS = [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
+RERANK_WEIGHTS = [0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 1.0]
 
 
 class CaptionRun:
@@ -161,7 +161,8 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
 
     for name, run in runs.items():
         model = CaptionRun(run)
-        rows.append(row(f"{name}, beam {model.beam}", model.captions(model.vectors(photos))))
+        for beam in sorted({model.beam, captions}):
+            rows.append(row(f"{name}, beam {beam}", model.captions(model.vectors(photos), beam=beam)))
         if alignment and chooser:
             options = n_best(model, alignment, chooser, captions)
             weight = max(RERANK_WEIGHTS, key=lambda weight: share_true(choose(options, weight), chooser))
@@ -173,7 +174,7 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
     return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 
-def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 40), command=""):
+def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 40, 100), command=""):
     """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
 
     Example:

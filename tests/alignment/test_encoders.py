@@ -55,14 +55,16 @@ def test_cosine_gives_unit_vectors_over_the_temperature():
     np.testing.assert_allclose(np.linalg.norm(regions, axis=2), 1, rtol=1e-5)
 
 
-def test_region_encoder_centres_then_projects():
-    features = RNG.normal(3, 2, size=(50, 8)).astype("float32")
-    encoder = build_region_encoder(8, dim=5)
-    encoder.get_layer("centre").measure(features)
+@pytest.mark.parametrize("root", [False, True])
+def test_region_encoder_centres_then_projects(root):
+    given = RNG.normal(3, 2, (50, 8)).astype("float32")
+    encoder = build_region_encoder(8, dim=5, root=root)
+    encoder.get_layer("centre").measure(given)
+    features = np.where(given < 0, -1, 1) * np.sqrt(np.abs(given)) if root else given
     mean = features.mean(axis=0)
     length = np.sqrt(np.square(features - mean).sum(axis=1).mean())
     kernel = np.asarray(encoder.get_layer("region_projection").kernel)
-    regions = encoder({"region_features": features[None], "box_scores": np.ones((1, 50))})
+    regions = encoder({"region_features": given[None], "box_scores": np.ones((1, 50))})
     np.testing.assert_allclose(regions[0], (features - mean) / length @ kernel, atol=1e-5)
 
 

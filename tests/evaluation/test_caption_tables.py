@@ -60,16 +60,14 @@ def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkey
     truly, falsely = ("a red ball on the sand", -1.0, 2.0), ("a blue ball on the sand", -0.5, 0.0)
     ranked = {"0.jpg": [falsely, truly], "1.jpg": [truly], "2.jpg": [falsely, truly], "3.jpg": [falsely]}
     run = SimpleNamespace(beam=3, vectors=lambda some: some.filenames)
-    run.captions = lambda files: [ranked[file][0][0] for file in files]
+    run.captions = lambda files, beam: [ranked[file][0][0] for file in files]
     monkeypatch.setattr(caption_tables, "CaptionRun", lambda path: run)
     monkeypatch.setattr(caption_tables, "n_best", lambda model, alignment, some, n: [ranked[f] for f in some.filenames])
 
-    assert caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val").rows == [["best, beam 3", 50.0, 2]]
+    own = [["best, beam 3", 50.0, 2], ["best, beam 80", 50.0, 2]]
+    assert caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val").rows == own
     table = caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val", "alignment", chooser)
-    assert table.rows == [
-        ["best, beam 3", 50.0, 2],
-        ["best, the 80 best ranked anew by the alignment with weight 0.3", 100.0, 1],
-    ]
+    assert table.rows == [*own, ["best, the 80 best ranked anew by the alignment with weight 0.4", 100.0, 1]]
     assert table.note.endswith("The weight was chosen on 2 other scenes.")
 
 
