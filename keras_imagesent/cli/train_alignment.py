@@ -44,7 +44,7 @@ HELP = {
     "hide_regions": "share of the other regions hidden in training",
     "prior": "weight of the detector's scores in the choice of a word's region",
     "frame_dim": "length of a second vector of each word, for the whole frame alone",
-    "root": "the square roots of the CNN's activations instead of themselves",
+    "root": "the square roots of the CNN's activations instead of themselves: good for photos, not for flat drawings",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "at the start",
     "weight_decay": "decoupled; biases do not decay",
