@@ -223,7 +223,7 @@ def _cell(value):
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):  # mean and standard deviation
-        return " ± ".join(map(_cell, value))
+        return " ± ".join(f"{part:.1f}" for part in value)
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1 else f"{value:.1f}" if abs(value) < 1e4 else f"{value:.0f}"
     return escape(str(value))
