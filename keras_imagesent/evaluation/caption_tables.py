@@ -139,7 +139,7 @@ def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=
     return Table("beams", "Beam size and novelty", columns, rows, note, command, split)
 
 
-def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, captions=80, command=""):
+def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, captions=160, command=""):
     """Generated scenes: how many captions are true of their scene, of each run of `{name: run folder}`.
 
     With a run of train-alignment and a `chooser`, the n best captions are ranked anew too, as `rerank_table` does; the

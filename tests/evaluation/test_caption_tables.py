@@ -64,10 +64,10 @@ def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkey
     monkeypatch.setattr(caption_tables, "CaptionRun", lambda path: run)
     monkeypatch.setattr(caption_tables, "n_best", lambda model, alignment, some, n: [ranked[f] for f in some.filenames])
 
-    own = [["best, beam 3", 50.0, 2], ["best, beam 80", 50.0, 2]]
+    own = [["best, beam 3", 50.0, 2], ["best, beam 160", 50.0, 2]]
     assert caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val").rows == own
     table = caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val", "alignment", chooser)
-    assert table.rows == [*own, ["best, the 80 best ranked anew by the alignment with weight 0.4", 100.0, 1]]
+    assert table.rows == [*own, ["best, the 160 best ranked anew by the alignment with weight 0.4", 100.0, 1]]
     assert table.note.endswith("The weight was chosen on 2 other scenes.")
 
 
