@@ -61,4 +61,4 @@ def test_the_photos_are_copied_with_their_licences(tmp_path):
     )
     for photo in (tmp_path / "photos").iterdir():
         assert re.search(rf"{photo.name} .*(CC0|public domain)", done.stdout)
-    assert len(list((tmp_path / "photos").iterdir())) == 4
+    assert len(list((tmp_path / "photos").iterdir())) == 5
