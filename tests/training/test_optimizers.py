@@ -29,10 +29,26 @@ def test_weights_decay_and_biases_do_not():
     np.testing.assert_allclose([kernel[0], bias[0]], [2 * (1 - 0.5 * 0.1), 2])
 
 
-def test_cosine_falls_to_nothing():
-    optimizer = build_optimizer("adam", 0.5, schedule="cosine", steps=10)
-    rates = [float(optimizer._learning_rate(step)) for step in (0, 5, 10)]
-    assert rates == pytest.approx([0.5, 0.25, 0.0])
+def test_adam_in_one_pass_is_keras_adam():
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(4, 3)).astype("float32")
+    ours, theirs = keras.Variable(start, name="kernel"), keras.Variable(start, name="kernel")
+    optimizer = build_optimizer("adam", 0.1, weight_decay=0.01, clip=0.5)
+    plain = keras.optimizers.Adam(0.1, weight_decay=0.01)
+    for _ in range(5):
+        gradient = rng.normal(size=start.shape).astype("float32")
+        optimizer.apply([tf.constant(gradient)], [ours])
+        plain.apply([tf.constant(gradient.clip(-0.5, 0.5))], [theirs])
+    assert abs(np.asarray(ours) - start).max() > 0.1
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_cosine_rises_and_falls_to_nothing():
+    optimizer = build_optimizer("adam", 0.5, schedule="cosine", steps=20)
+    rates = [float(optimizer._learning_rate(step)) for step in (0, 1, 2, 11, 20)]
+    assert rates == pytest.approx([0.0, 0.25, 0.5, 0.25, 0.0])
+    few = build_optimizer("adam", 0.5, schedule="cosine", steps=4)
+    assert float(few._learning_rate(0)) == 0.5
 
 
 def test_unknown_names():
