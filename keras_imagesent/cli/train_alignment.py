@@ -46,7 +46,7 @@ HELP = {
     "frame_dim": "length of a second vector of each word, for the whole frame alone",
     "root": "the square roots of the CNN's activations instead of themselves",
     "optimizer": "sgd has momentum 0.9",
-    "learning_rate": "at the start",
+    "learning_rate": "the largest that the schedule reaches",
     "weight_decay": "decoupled; biases do not decay",
     "schedule": "of the learning rate: constant, or cosine, which rises for a tenth of the steps and falls to nothing",
     "batch_size": "pairs in a batch, over all devices",

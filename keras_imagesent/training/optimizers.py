@@ -61,8 +61,7 @@ def build_optimizer(name, learning_rate, weight_decay=0.0, momentum=0.9, clip=5.
     """One of `sgd`, `adam`, `rmsprop`, with elementwise clipping and decoupled weight decay.
 
     `schedule` is `constant`, or `cosine`: the learning rate rises for the first tenth of `steps` and then falls to
-    nothing. (Without the rise, large first steps leave rectified units dead.) `momentum` is SGD's. Biases
-    do not decay.
+    nothing. (Without the rise, large first steps leave rectified units dead.) `momentum` is SGD's. Biases do not decay.
 
     Example:
         model.compile(optimizer=build_optimizer("sgd", 1e-2, weight_decay=1e-4))
