@@ -109,18 +109,18 @@ from tests.alignment.test_alignment_model import SMALL, ten_pairs
 two = choose_strategy("cpu:0,cpu:1")
 assert two.num_replicas_in_sync == 2
 
-def train(strategy, negatives, frame_dim):
+def train(strategy, negatives, frame_dim, optimizer):
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = build_alignment(**SMALL, dropout=0.0, negatives=negatives, frame_dim=frame_dim)
-        model.compile(optimizer=build_optimizer("sgd", 0.05, weight_decay=1e-3, clip=0.02), jit_compile=False)
+        model.compile(optimizer=build_optimizer(optimizer, 0.05, weight_decay=1e-3, clip=0.02), jit_compile=False)
     pairs = tf.data.Dataset.from_tensor_slices(ten_pairs(13)).batch(8)  # 8 pairs, then 5: 3 on one, 2 on the other
     history = model.fit(pairs, epochs=3, verbose=0).history["loss"]
     return history, model.get_weights()
 
-for negatives, frame_dim in (("sum", 0), ("hardest", 0), ("softmax", 8)):
-    one_loss, one = train(tf.distribute.get_strategy(), negatives, frame_dim)
-    two_loss, other = train(two, negatives, frame_dim)
+for settings in (("sum", 0, "sgd"), ("hardest", 0, "sgd"), ("softmax", 8, "sgd"), ("softmax", 8, "adam")):
+    one_loss, one = train(tf.distribute.get_strategy(), *settings)
+    two_loss, other = train(two, *settings)
     np.testing.assert_allclose(two_loss, one_loss, rtol=1e-5)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(b, a, atol=2e-6)
