@@ -19,6 +19,7 @@ ALIGNMENT = {
         "prior": 0.0,
         "frame_dim": 0,
         "root": False,
+        "classes": False,
         "train_words": True,
         "optimizer": "sgd",
         "learning_rate": 1e-3,  # after 60 steps on Flickr8k 1e-4 has learned less, 0.01 and 0.1 have diverged
@@ -39,6 +40,7 @@ ALIGNMENT["best"] = {
     "hide_frame": 0.8,  # the frame has its own vector: among the regions it would keep words from finding their places
     "hide_regions": 0.5,
     "root": True,  # sum of recalls after two epochs 296.7, without 286.5
+    "classes": True,
     "score": "mean_max_sim",
     "negatives": "softmax",
     "similarity": "cosine",

@@ -11,7 +11,12 @@ from keras_imagesent.training.optimizers import build_optimizer
 prepared = Prepared.open(sys.argv[1])  # what `imagesent prepare` wrote
 photos = prepared.load("train")
 model = build_alignment(
-    prepared.feature_dim, len(prepared.vocabulary), dim=256, units=256, number_of_regions=prepared.number_of_regions
+    prepared.feature_dim,
+    len(prepared.vocabulary),
+    dim=256,
+    units=256,
+    classes=prepared.classes,
+    number_of_regions=prepared.number_of_regions,
 )
 model.get_layer("region_encoder").get_layer("centre").measure(photos.region_features[photos.region_mask])
 model.compile(optimizer=build_optimizer("adam", learning_rate=1e-3), jit_compile=False)

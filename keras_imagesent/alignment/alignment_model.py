@@ -51,6 +51,7 @@ def build_alignment(
     prior=0.0,
     frame_dim=0,
     root=False,
+    classes=0,
     word_vectors=None,
     train_words=True,
     max_words=20,
@@ -58,9 +59,10 @@ def build_alignment(
 ):
     """The alignment model of section 3.1, ready for `compile` and `fit`.
 
-    Inputs: `region_features (B,R,F)`, `region_mask (B,R)`, `box_scores (B,R)`, `token_ids (B,T)`, `photo_ids (B,)`: the
-    batches of `keras_imagesent.data.batches.pair_batches`. Outputs: `scores (B,B)` and `losses (B,)`. The encoders
-    alone are `model.get_layer("region_encoder")` and `model.get_layer("sentence_encoder")`.
+    Inputs: `region_features (B,R,F)`, `region_mask (B,R)`, `box_scores (B,R)`, `token_ids (B,T)`, `photo_ids (B,)` and,
+    with `classes`, `class_scores (B,R,C)`: the batches of `keras_imagesent.data.batches.pair_batches`. Outputs: `scores
+    (B,B)` and `losses (B,)`. The encoders alone are `model.get_layer("region_encoder")` and
+    `model.get_layer("sentence_encoder")`.
 
     Args:
         feature_dim: F, the length of a region's CNN vector.
@@ -82,6 +84,7 @@ def build_alignment(
             of the two must find the right pairs by itself too: the loss is that of the sum and of either alone, or the
             frame, which learns faster, would leave the regions nothing to learn.
         root: whether the projection of Eq. 1 takes the square roots of the CNN's activations.
+        classes: C, how many classes of the detector's stand behind the CNN's vector; 0 for none.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
@@ -98,7 +101,7 @@ def build_alignment(
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
     if frame_dim and score == "defrag":
         raise ValueError("frame_dim goes with a score in which a word takes one region, not with 'defrag'")
-    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim, root)
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim, root, classes)
     sentence_encoder = build_sentence_encoder(
         vocabulary_size,
         word_dim,
@@ -120,7 +123,9 @@ def build_alignment(
         "token_ids": keras.Input((max_words,), dtype="int32", name="token_ids"),
         "photo_ids": keras.Input((), dtype="int64", name="photo_ids"),
     }
-    there = {name: inputs[name] for name in ("region_features", "box_scores")}
+    if classes:
+        inputs["class_scores"] = keras.Input((number_of_regions, classes), name="class_scores")
+    there = {name: inputs[name] for name in region_encoder.input}
     if regions == "whole-frame":
         there = {name: x[:, :1] for name, x in there.items()}
     region_vectors = region_encoder(there)
@@ -154,7 +159,7 @@ def load_alignment(path):
 
     Example:
         model = load_alignment("runs/alignment")
-        regions = model.get_layer("region_encoder")({"region_features": features, "box_scores": box_scores})
+        regions = encode_photos(model, prepared.load("dev").regions())
     """
     path = Path(path)
     file = path / "model.keras" if path.is_dir() else path

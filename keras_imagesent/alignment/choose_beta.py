@@ -31,8 +31,8 @@ def choose_beta(model, photos, betas=BETAS):
     sentences = [(row, ids) for row, group in enumerate(photos.token_ids[:PHOTOS]) for ids in group if len(ids)]
     rows = np.array([row for row, _ in sentences])
     words = encode_sentences(model, [ids for _, ids in sentences])
-    regions = encode_photos(model, photos.region_features[:PHOTOS], photos.box_scores[:PHOTOS])
-    similarity, there = word_similarities(words, regions, rows)
+    regions = encode_photos(model, photos.regions(slice(PHOTOS)))
+    similarity, there = word_similarities(model, words, regions, rows)
     region_mask = photos.region_mask[rows]
     if model.get_layer("scores").whole_frame:
         region_mask = region_mask & (np.arange(region_mask.shape[1]) == 0)

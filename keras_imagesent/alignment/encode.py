@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_imagesent.alignment.region_encoder import region_inputs
+
 
 @dataclass
 class Words:
@@ -42,24 +44,24 @@ def pad_sentences(sentences, max_words):
     return token_ids
 
 
-def encode_photos(model, region_features, box_scores, batch_size=100, unit_length=True):
-    """Region vectors `(N,R,D)` of `region_features (N,R,F)` and the detector's `box_scores (N,R)`.
+def encode_photos(model, regions, batch_size=100, unit_length=True):
+    """Region vectors `(N,R,D)` from what is known of the regions: `region_features (N,R,F)`, `box_scores (N,R)` and, if
+    the detector gave them, `class_scores (N,R,C)`.
 
     `unit_length=False` gives those of a cosine model as they are before they get unit length.
 
     Example:
-        photos = prepared.load("dev")
-        regions = encode_photos(model, photos.region_features, photos.box_scores)
+        regions = encode_photos(model, prepared.load("dev").regions())
     """
     encoder = model.get_layer("region_encoder")
     encode = _compiled(encoder, None if unit_length else "region_projection")
     layer = encoder if unit_length else encoder.get_layer("region_projection")
-    regions = np.empty((*region_features.shape[:2], layer.output.shape[-1]), np.float32)
-    for start in range(0, len(region_features), batch_size):
+    inputs = region_inputs(encoder, regions)
+    vectors = np.empty((*inputs["region_features"].shape[:2], layer.output.shape[-1]), np.float32)
+    for start in range(0, len(vectors), batch_size):
         part = slice(start, start + batch_size)
-        features, scores = (tf.cast(x[part], tf.float32) for x in (region_features, box_scores))
-        regions[part] = encode({"region_features": features, "box_scores": scores})
-    return regions
+        vectors[part] = encode({name: tf.cast(x[part], tf.float32) for name, x in inputs.items()})
+    return vectors
 
 
 def encode_sentences(model, sentences, batch_size=500, unit_length=True):
@@ -81,17 +83,33 @@ def encode_sentences(model, sentences, batch_size=500, unit_length=True):
     return Words(np.concatenate(vectors), np.concatenate(lengths))
 
 
-def word_similarities(words, regions, photos):
+def phrase_words(model, vectors):
+    """Word vectors `(...,D)` as they look for their regions: the detector's prior counts in full.
+
+    In the score (Eq. 8) it has the weight that the model was trained with, since more would drown what tells photos
+    apart. Which region a word belongs to is another question: the similarities are unnormalised log probabilities
+    (section 3.1 of the paper), so Bayes' rule adds the log of the detector's score as it is.
+    """
+    layers = {layer.name: layer for layer in model.get_layer("region_encoder").layers}
+    if "detector_prior" not in layers:
+        return vectors
+    scale = np.ones(vectors.shape[-1], np.float32)
+    scale[-1] = 1 / layers["detector_prior"].weight
+    return vectors * scale
+
+
+def word_similarities(model, words, regions, photos):
     """Every sentence's words against the regions of its photo: `(L,T,R)`, and which words are real `(L,T)`.
 
     Args:
+        model: the alignment model, which decides how the detector's prior counts (`phrase_words`).
         words: `Words` of L sentences.
         regions: `(N,R,D)` of `encode_photos`.
         photos: `(L,)`, the photo of each sentence.
     """
     there = np.arange(max(1, int(words.lengths.max(initial=0)))) < words.lengths[:, None]
     vectors = np.zeros((*there.shape, words.vectors.shape[1]), np.float32)
-    vectors[there] = words.vectors
+    vectors[there] = phrase_words(model, words.vectors)
     return vectors @ regions[np.asarray(photos)].transpose(0, 2, 1), there
 
 

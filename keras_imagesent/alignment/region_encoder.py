@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_imagesent.errors import InputError
+
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class Centre(keras.layers.Layer):
@@ -102,11 +104,13 @@ class BesideFrame(keras.layers.Layer):
         return (*regions_shape[:-1], regions_shape[-1] + frame_shape[-1])
 
 
-def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0, root=False):
+def build_region_encoder(
+    feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0, root=False, classes=0
+):
     """`v = W_m CNN(I_b) + b_m` (Eq. 1), a functional model.
 
     `{"region_features" (B,R,F), "box_scores" (B,R)} -> regions (B,R,D)`; D is `dim`, plus `frame_dim`, plus 1 with a
-    prior. Region 0 is the whole frame.
+    prior. Region 0 is the whole frame. With `classes`, `"class_scores" (B,R,C)` is an input too.
 
     Args:
         feature_dim: F, the length of a CNN vector.
@@ -117,6 +121,8 @@ def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", p
         frame_dim: length of a vector of the whole frame, in a space of its own, behind each region's; the paper has
             none.
         root: whether the projection takes the square roots of the CNN's activations (`Centre`).
+        classes: C, how many classes the detector knows; their scores' square roots stand behind the CNN's vector, which
+            in the paper comes from a network trained on the detector's classes. 0 leaves them out.
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
@@ -125,17 +131,40 @@ def build_region_encoder(feature_dim, dim=1000, dropout=0.0, similarity="dot", p
     """
     features = keras.Input((None, feature_dim), name="region_features")
     box_scores = keras.Input((None,), name="box_scores")
-    centred = Centre(root, name="centre")(features)
+    inputs = {"region_features": features, "box_scores": box_scores}
+    known = Centre(root, name="centre")(features)
+    if classes:
+        inputs["class_scores"] = keras.Input((None, classes), name="class_scores")
+        known = keras.layers.Concatenate(name="named")([known, ops.sqrt(inputs["class_scores"])])
     if dropout:
-        centred = keras.layers.Dropout(dropout, name="feature_dropout")(centred)
-    x = keras.layers.Dense(dim, name="region_projection")(centred)
+        known = keras.layers.Dropout(dropout, name="feature_dropout")(known)
+    x = keras.layers.Dense(dim, name="region_projection")(known)
     if similarity == "cosine":
         x = keras.layers.UnitNormalization(name="region_norm")(x)
     if frame_dim:
-        frame = keras.layers.Dense(frame_dim, name="frame_projection")(centred[:, :1])
+        frame = keras.layers.Dense(frame_dim, name="frame_projection")(known[:, :1, :feature_dim])
         if similarity == "cosine":
             frame = keras.layers.UnitNormalization(name="frame_norm")(frame)
         x = BesideFrame(name="beside_frame")(x, frame)
     if prior:
         x = DetectorPrior(prior, name="detector_prior")(x, box_scores)
-    return keras.Model({"region_features": features, "box_scores": box_scores}, x, name="region_encoder")
+    return keras.Model(inputs, x, name="region_encoder")
+
+
+def region_inputs(encoder, regions):
+    """What a region encoder takes of all that is known of `regions`, a dict of arrays or tensors.
+
+    Where nobody said what the regions are, no class has a score.
+    """
+    inputs = {name: regions[name] for name in encoder.input if name in regions}
+    if "class_scores" not in encoder.input:
+        return inputs
+    classes = encoder.input["class_scores"].shape[-1]
+    if regions.get("class_scores", inputs["region_features"][..., :0]).shape[-1] == 0:
+        inputs["class_scores"] = inputs["region_features"][..., :1] * np.zeros(classes, "float32")
+    elif inputs["class_scores"].shape[-1] != classes:
+        raise InputError(
+            f"the alignment was trained with a detector of {classes} classes, this one has "
+            f"{inputs['class_scores'].shape[-1]}: take the detector it was trained with"
+        )
+    return inputs

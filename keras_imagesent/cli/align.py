@@ -127,7 +127,7 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
     from keras_imagesent.alignment.phrases import decode_phrases, group_phrases
 
     mask = photos.region_mask[start:end]
-    regions = encode_photos(model, photos.region_features[start:end], photos.box_scores[start:end])
+    regions = encode_photos(model, photos.regions(slice(start, end)))
     captions = [(row, caption) for row in range(start, start + len(mask)) for caption in photos.captions[row]]
     typed = [vocabulary.positions(caption) for _, caption in captions]
     limit = model.get_layer("sentence_encoder").inputs[0].shape[1]
@@ -136,7 +136,7 @@ def aligned_sentences(model, photos, vocabulary, beta, start, end):
         model, [[words[t][1] for t in place] for words, place in zip(typed, places, strict=True)]
     )
     photo = [row - start for row, _ in captions]
-    similarity, word_mask = word_similarities(vectors, regions, photo)
+    similarity, word_mask = word_similarities(model, vectors, regions, photo)
     paths = decode_phrases(similarity, word_mask, mask[photo], beta)
     for n, (row, caption) in enumerate(captions):
         words = [word for word, _ in typed[n]]

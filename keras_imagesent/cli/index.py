@@ -129,7 +129,7 @@ def add_prepared(collection, part, folder, split, photos_folder):
     prepared = Prepared.open(folder)
     for shard in prepared.shards(split):
         photos = prepared.read([shard])
-        regions = encode_photos(part.model, photos.region_features, photos.box_scores)
+        regions = encode_photos(part.model, photos.regions())
         present = photos.region_mask
         paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
         collection.photos.add(

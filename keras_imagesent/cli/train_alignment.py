@@ -18,7 +18,7 @@ from keras_imagesent.presets import ALIGNMENT
 
 MODEL_SETTINGS = (
     "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "hide_regions", "prior", "frame_dim", "root", "train_words",
+    "hide_frame", "hide_regions", "prior", "frame_dim", "root", "classes", "train_words",
 )  # fmt: skip
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
@@ -45,6 +45,7 @@ HELP = {
     "prior": "weight of the detector's scores in the choice of a word's region",
     "frame_dim": "length of a second vector of each word, for the whole frame alone",
     "root": "the square roots of the CNN's activations instead of themselves",
+    "classes": "what the detector takes each region for, behind its CNN vector, if the prepared folder has it",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "the largest that the schedule reaches",
     "weight_decay": "decoupled; biases do not decay",
@@ -78,7 +79,7 @@ def add_arguments(parser):
     settings = parser.add_argument_group("settings of the preset")
     for name, value in ALIGNMENT["paper"].items():
         flag = f"--{name.replace('_', '-')}"
-        if name == "root":
+        if isinstance(value, bool) and name != "train_words":
             settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=HELP[name])
         elif name != "train_words":
             settings.add_argument(flag, type=type(value), choices=CHOICES.get(name), help=HELP[name])
@@ -168,6 +169,7 @@ class Trainer:
 
         keras.utils.set_random_seed(self.extra["seed"])
         options = {name: settings[name] for name in MODEL_SETTINGS}
+        options["classes"] = self.prepared.classes if settings["classes"] else 0
         vocabulary = self.prepared.vocabulary
         if self.extra["word_vectors"]:
             least_dim = settings["word_dim"] if settings["train_words"] else 0
@@ -211,7 +213,8 @@ class Trainer:
         size, seed = settings["batch_size"], self.extra["seed"]
 
         def batches(epoch, start_step):
-            return pair_batches(self.prepared, "train", size, seed, epoch, start_step)
+            pairs = pair_batches(self.prepared, "train", size, seed, epoch, start_step)
+            return pairs.map(lambda batch: {name: batch[name] for name in model.input})
 
         def steps(epoch):
             return steps_per_epoch(self.prepared, "train", size, seed, epoch)

@@ -23,6 +23,7 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
             batch["region_features"]  # (100, 20, 1280) float32
             batch["region_mask"]      # (100, 20) bool
             batch["box_scores"]       # (100, 20) float32
+            batch["class_scores"]     # (100, 20, 80) float32, if the detector says what it found
             batch["token_ids"]        # (100, 20) int32
             batch["photo_ids"]        # (100,) int64
     """
@@ -49,6 +50,7 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
         "region_features": tf.TensorSpec((None, regions, features), tf.float16),
         "region_mask": tf.TensorSpec((None, regions), tf.bool),
         "box_scores": tf.TensorSpec((None, regions), tf.float32),
+        "class_scores": tf.TensorSpec((None, regions, prepared.classes), tf.float16),
         "token_ids": tf.TensorSpec((None, max_words), tf.int32),
         "photo_ids": tf.TensorSpec((None,), tf.int64),
     }
@@ -70,11 +72,11 @@ def photo_batches(prepared, split, batch_size=100):
 
     Example:
         for batch in photo_batches(prepared, "dev"):
-            batch["region_features"], batch["region_mask"], batch["boxes"], batch["box_scores"], batch["photo_ids"]
+            batch["region_features"], batch["class_scores"], batch["region_mask"], batch["boxes"], batch["box_scores"]
     """
     import tensorflow as tf
 
-    names = ("region_features", "region_mask", "boxes", "box_scores", "photo_ids")
+    names = ("region_features", "class_scores", "region_mask", "boxes", "box_scores", "photo_ids")
 
     def photos():
         for path in prepared.shards(split):
@@ -85,6 +87,7 @@ def photo_batches(prepared, split, batch_size=100):
     regions, features = prepared.number_of_regions, prepared.feature_dim
     signature = {
         "region_features": tf.TensorSpec((regions, features), tf.float16),
+        "class_scores": tf.TensorSpec((regions, prepared.classes), tf.float16),
         "region_mask": tf.TensorSpec((regions,), tf.bool),
         "boxes": tf.TensorSpec((regions, 4), tf.float32),
         "box_scores": tf.TensorSpec((regions,), tf.float32),
@@ -97,7 +100,9 @@ def _finish(dataset):
     import tensorflow as tf
 
     def widen(batch):
-        return {**batch, "region_features": tf.cast(batch["region_features"], tf.float32)}
+        if batch["class_scores"].shape[-1] == 0:
+            del batch["class_scores"]
+        return {name: tf.cast(x, tf.float32) if x.dtype == tf.float16 else x for name, x in batch.items()}
 
     return dataset.map(widen).prefetch(2)
 
@@ -121,6 +126,7 @@ def _gather(photos, rows, sentences, max_words):
         "region_features": photos.region_features[rows],
         "region_mask": photos.region_mask[rows],
         "box_scores": photos.box_scores[rows],
+        "class_scores": photos.class_scores[rows],
         "token_ids": token_ids,
         "photo_ids": photos.photo_ids[rows],
     }

@@ -34,12 +34,18 @@ class Photos:
     region_features: np.ndarray  # (N,R,F) float16
     boxes: np.ndarray  # (N,R,4) float32
     box_scores: np.ndarray  # (N,R) float32
+    class_scores: np.ndarray  # (N,R,C) float16, what the detector takes each box for; C is 0 if it does not say
     region_mask: np.ndarray  # (N,R) bool
     captions: list  # of lists of str
     token_ids: list  # of lists of int32 arrays
     sentence_ids: list  # of int64 arrays
     widths: np.ndarray  # (N,) int32
     heights: np.ndarray  # (N,) int32
+
+    def regions(self, rows=slice(None), frame_only=False):
+        """What is known of the regions of some photos, for `encode_photos`; with `frame_only` of region 0 alone."""
+        names = ("region_features", "box_scores", "class_scores")
+        return {name: getattr(self, name)[rows][:, : 1 if frame_only else None] for name in names}
 
 
 class Prepared:
@@ -81,6 +87,11 @@ class Prepared:
     def feature_dim(self):
         return self.settings["feature_dim"]
 
+    @property
+    def classes(self):
+        """How many classes the detector knows; 0 if it does not say what it found."""
+        return self.settings.get("classes", 0)
+
     def shards(self, split):
         """The paths of a split's shards, in order."""
         if split not in self.settings["splits"]:
@@ -102,7 +113,7 @@ class Prepared:
                 parts.append({key: value.numpy() for key, value in parse_records(records).items()})
 
         def column(name, dtype, shape=()):
-            values = [np.frombuffer(b"".join(p[name]), dtype).reshape(-1, *shape) for p in parts]
+            values = [np.frombuffer(b"".join(p[name]), dtype).reshape(len(p[name]), *shape) for p in parts]
             return np.concatenate(values) if values else np.zeros((0, *shape), dtype)
 
         def numbers(name, dtype):
@@ -116,6 +127,7 @@ class Prepared:
             region_features=column("region_features", "<f2", (regions, features)),
             boxes=column("boxes", "<f4", (regions, 4)),
             box_scores=column("box_scores", "<f4", (regions,)),
+            class_scores=column("class_scores", "<f2", (regions, self.classes)),
             region_mask=np.arange(regions) < present[:, None],
             captions=[[sentence.decode() for sentence in captions] for captions, _, _ in rows],
             token_ids=[np.split(ids.astype(np.int32), np.cumsum(lengths))[:-1] for _, ids, lengths in rows],
@@ -175,7 +187,8 @@ def parse_records(records):
         {name: tf.io.FixedLenFeature((), tf.string) for name in strings}
         | {name: tf.io.FixedLenFeature((), tf.int64) for name in integers}
         | {name: tf.io.RaggedFeature(tf.int64) for name in ("token_ids", "lengths", "sentence_ids")}
-        | {"captions": tf.io.RaggedFeature(tf.string)},
+        | {"captions": tf.io.RaggedFeature(tf.string)}
+        | {"class_scores": tf.io.FixedLenFeature((), tf.string, "")},  # older folders have none
     )
 
 

@@ -49,7 +49,8 @@ def best_snippets(alignment, vocabulary, region_features, frames, snippets, chun
     best = []
     for start in range(0, len(region_features), chunk):
         both = np.stack([frames[start : start + chunk], region_features[start : start + chunk]], axis=1)
-        regions = encode_photos(alignment, both, np.ones(both.shape[:2], np.float32))[:, 1:]
+        known = {"region_features": both, "box_scores": np.ones(both.shape[:2], np.float32)}
+        regions = encode_photos(alignment, known)[:, 1:]
         scores = score_pairs(regions, words, np.ones(regions.shape[:2], bool), score)
         best += [snippets[row] for row in scores.argmax(axis=1)]
     return best

@@ -209,7 +209,7 @@ def n_best(model, alignment, photos, captions):
     ranks = log_probs / lengths**model.length_penalty
     texts = [[model.vocabulary.decode(ids) for ids in group] for group in token_ids]
     aligner, vocabulary = load_alignment(alignment), load_part(alignment, "alignment").vocabulary
-    regions = encode_photos(aligner, photos.region_features, photos.box_scores)
+    regions = encode_photos(aligner, photos.regions())
     words = encode_sentences(aligner, [vocabulary.encode(text) for group in texts for text in group])
     layer = aligner.get_layer("scores")
     mask = (

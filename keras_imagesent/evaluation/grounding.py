@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences, phrase_words
 from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.data.tokeniser import tokenise
 from keras_imagesent.errors import InputError
@@ -132,7 +132,7 @@ def similarities(model, photos, items, vocabulary):
     if not items:
         raise InputError("none of the phrase boxes belongs to a photo of this split: compare the file names")
     wanted = sorted({rows[item.filename] for item in items})
-    encoded = encode_photos(model, photos.region_features[wanted], photos.box_scores[wanted])
+    encoded = encode_photos(model, photos.regions(wanted))
     regions = dict(zip(wanted, encoded, strict=True))
     sentences, marks = [], []
     for item in items:
@@ -146,7 +146,7 @@ def similarities(model, photos, items, vocabulary):
     starts = words.starts
     for n, item in enumerate(items):
         row = rows[item.filename]
-        vectors = words.vectors[starts[n] : starts[n] + words.lengths[n]]
+        vectors = phrase_words(model, words.vectors[starts[n] : starts[n] + words.lengths[n]])
         yield item, row, vectors @ regions[row].T, np.array(marks[n][: len(vectors)], bool)
 
 

@@ -42,9 +42,7 @@ def region_magnitudes(model, photos, number=40, per_photo=1):
     """
     lengths = np.concatenate(
         [
-            np.linalg.norm(
-                encode_photos(model, photos.region_features[part], photos.box_scores[part], unit_length=False), axis=2
-            )
+            np.linalg.norm(encode_photos(model, photos.regions(part), unit_length=False), axis=2)
             for part in (slice(start, start + 500) for start in range(0, len(photos.photo_ids), 500))
         ]
     )

@@ -15,7 +15,7 @@ def score_pairs(regions, words, region_mask, score="max_sim"):
     Chunked: beside its inputs and the result it holds some 45 MB.
 
     Example:
-        regions = encode_photos(model, photos.region_features, photos.box_scores)
+        regions = encode_photos(model, photos.regions())
         words = encode_sentences(model, sentences)
         scores = score_pairs(regions, words, photos.region_mask)
     """
@@ -110,11 +110,8 @@ def score_split(model, photos, sentences, part=slice(None)):
         scores = score_split(model, prepared.load("dev"), [vocabulary.encode("a dog runs")])
     """
     layer = model.get_layer("scores")
-    region_features, box_scores, region_mask = (
-        x[part, :1] if layer.whole_frame else x[part]
-        for x in (photos.region_features, photos.box_scores, photos.region_mask)
-    )
-    regions = encode_photos(model, region_features, box_scores)
+    regions = encode_photos(model, photos.regions(part, layer.whole_frame))
+    region_mask = photos.region_mask[part, : regions.shape[1]]
     scores = np.empty((len(regions), len(sentences)), np.float32)
     for start in range(0, len(sentences), SENTENCES_AT_ONCE):
         words = encode_sentences(model, sentences[start : start + SENTENCES_AT_ONCE])

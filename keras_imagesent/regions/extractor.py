@@ -10,14 +10,16 @@ PROPOSALS = 19
 
 
 def build_extractor(backbone, detector=None, crop_from=None):
-    """Pixels (B,S,S,3) -> `boxes (B,20,4)`, `box_scores`, `region_mask` and `region_features (B,20,F)`.
+    """Pixels (B,S,S,3) -> `boxes (B,20,4)`, `box_scores`, `region_mask` and `region_features (B,20,F)`; and, from a
+    detector that names what it finds, `class_scores (B,20,C)`.
 
     Region 0 is the whole frame. By default the backbone looks once at the photo and each box pools its feature map
     (`PoolRegions` says why); with `crop_from` each box is cut out of the pixels and looked at on its own.
 
     Args:
         backbone: pixels -> feature map; for crops also pixels -> vector, such as VGG16's second dense layer.
-        detector: pixels -> `boxes (B,19,4)` and `box_scores (B,19)`; None makes these two inputs of the model.
+        detector: pixels -> `boxes (B,19,4)`, `box_scores (B,19)` and perhaps `class_scores (B,19,C)`; None makes the
+            first two inputs of the model.
         crop_from: side of the photos that crops are cut from; the crops themselves have the backbone's input size.
 
     Example:
@@ -38,6 +40,8 @@ def build_extractor(backbone, detector=None, crop_from=None):
     else:
         features = PoolRegions(name="pool_regions")([backbone(pixels), boxes])
     outputs = {"boxes": boxes, "box_scores": scores, "region_mask": scores > 0, "region_features": features}
+    if "class_scores" in found:
+        outputs["class_scores"] = ops.pad(found["class_scores"], [[0, 0], [1, 0], [0, 0]])  # the frame is of no class
     return keras.Model(inputs, outputs, name="extractor")
 
 

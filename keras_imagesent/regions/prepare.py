@@ -43,8 +43,8 @@ def prepare(
 
     Args:
         dataset: the checked data set, splits as they are to be.
-        extractor: model of `build_extractor`, pixels -> boxes, box_scores, region_mask, region_features; with inputs
-            `boxes` and `box_scores` as well if `boxes_of` is given.
+        extractor: model of `build_extractor`, pixels -> boxes, box_scores, region_mask, region_features, perhaps
+            class_scores; with inputs `boxes` and `box_scores` as well if `boxes_of` is given.
         made_with: dict of the settings that decide the vectors, kept in `prepared.json`.
         boxes_of: filename -> boxes (n,4) and scores (n,), for boxes that come from a file.
         photos_at_once: how many photos the networks see together; fewer when each is cut into crops.
@@ -74,6 +74,7 @@ def prepare(
         "image_size": next(each.shape[1] for each in extractor.inputs if each.name == "pixels"),
         "number_of_regions": extractor.output["region_features"].shape[1],
         "feature_dim": extractor.output["region_features"].shape[2],
+        "classes": extractor.output["class_scores"].shape[2] if "class_scores" in extractor.output else 0,
         "data": data_digest(dataset.photos),
         "threshold": threshold,
         "vocabulary": vocabulary.digest,
@@ -230,6 +231,7 @@ def encode_photo(photo, regions, size, token_ids, first_sentence, made_by):
     mask = regions["region_mask"]
     order = np.argsort(~mask, kind="stable")
     present = mask[order]
+    classes = regions.get("class_scores", np.zeros((len(mask), 0)))
     with np.errstate(over="ignore"):  # said below, with the photo's name
         features = np.where(present[:, None], regions["region_features"][order], 0).astype("<f2")
     if not np.isfinite(features).all():
@@ -247,6 +249,7 @@ def encode_photo(photo, regions, size, token_ids, first_sentence, made_by):
             "region_features": features,
             "boxes": np.where(present[:, None], regions["boxes"][order], 0).astype("<f4"),
             "box_scores": np.where(present, regions["box_scores"][order], 0).astype("<f4"),
+            "class_scores": np.where(present[:, None], classes[order], 0).astype("<f2"),
             "captions": list(photo.captions),
             "token_ids": [number for sentence in token_ids for number in sentence],
             "lengths": [len(sentence) for sentence in token_ids],

@@ -18,7 +18,7 @@ class SelectBoxes(layers.Layer):
         overlap: a box with a larger intersection over union with a better one is dropped.
 
     Call arguments:
-        inputs: boxes (B,N,4) as x0, y0, x1, y1 and scores (B,N), above 0.
+        inputs: boxes (B,N,4) as x0, y0, x1, y1, scores (B,N), above 0, and class scores (B,N,C), which only follow.
     """
 
     def __init__(self, number, overlap=0.5, **kwargs):
@@ -26,11 +26,12 @@ class SelectBoxes(layers.Layer):
         self.number, self.overlap = number, overlap
 
     def call(self, inputs):
-        boxes, scores = inputs
+        boxes, scores, classes = inputs
         alive, best = ops.top_k(scores, min(CANDIDATES, scores.shape[1]))  # (B,K)
-        boxes = ops.matmul(ops.one_hot(best, scores.shape[1], dtype=boxes.dtype), boxes)  # (B,K,4)
+        candidates = ops.one_hot(best, scores.shape[1], dtype=boxes.dtype)  # (B,K,N)
+        boxes, classes = ops.matmul(candidates, boxes), ops.matmul(candidates, classes)  # (B,K,4), (B,K,C)
         area = _area(boxes)
-        chosen_boxes, chosen_scores = [], []
+        picks, chosen_boxes, chosen_scores = [], [], []
         for _ in range(self.number):
             # top_k, since Keras's argmax looks at the sign of zeros by operations that ONNX and LiteRT do not have
             score, first = ops.top_k(alive, 1)  # (B,1)
@@ -39,17 +40,19 @@ class SelectBoxes(layers.Layer):
             box = ops.sum(pick[..., None] * boxes, axis=1, keepdims=True)  # (B,1,4)
             chosen_boxes.append(ops.where(score[:, None, None] > 0, box, 0.0))
             chosen_scores.append(score[:, None])
+            picks.append(ops.where(score[:, None] > 0, pick, 0.0)[:, None])
             shared = ops.concatenate(
                 [ops.maximum(boxes[..., :2], box[..., :2]), ops.minimum(boxes[..., 2:], box[..., 2:])], axis=-1
             )
             intersection = _area(shared)
             iou = intersection / ops.maximum(area + _area(box) - intersection, 1e-9)
             alive = ops.where((iou > self.overlap) | (pick > 0), 0.0, alive)
-        return ops.concatenate(chosen_boxes, axis=1), ops.concatenate(chosen_scores, axis=1)
+        chosen_classes = ops.matmul(ops.concatenate(picks, axis=1), classes)  # (B,number,C)
+        return ops.concatenate(chosen_boxes, axis=1), ops.concatenate(chosen_scores, axis=1), chosen_classes
 
     def compute_output_shape(self, input_shape):
-        batch = input_shape[0][0]
-        return (batch, self.number, 4), (batch, self.number)
+        (batch, *_), _, (*_, classes) = input_shape
+        return (batch, self.number, 4), (batch, self.number), (batch, self.number, classes)
 
     def get_config(self):
         return {**super().get_config(), "number": self.number, "overlap": self.overlap}

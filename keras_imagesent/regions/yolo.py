@@ -13,12 +13,13 @@ PROPOSALS = 19
 _ANCHORS = (((81, 82), (135, 169), (344, 319)), ((23, 27), (37, 58), (81, 82)))
 _STRETCH = 1.05  # scale_x_y: lets a centre reach its cell's border
 _OF_BOX = 5  # numbers that a head gives for each box: centre, size, objectness
-_CLASSES = 80  # in the file, after those five; not used
+_CLASSES = 80  # of COCO, after those five
 _EPSILON = 1e-6
 
 
 def build_yolo(image_size=384, proposals=PROPOSALS):
-    """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)` as x0, y0, x1, y1 in 0..1 and `box_scores (B,19)`, untrained.
+    """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)` as x0, y0, x1, y1 in 0..1, `box_scores (B,19)` and `class_scores
+    (B,19,80)`, untrained.
 
     Proposals are the boxes with the highest objectness after a loose non-maximum suppression, of whatever class:
     people write about more things than COCO has names for.
@@ -37,14 +38,14 @@ def build_yolo(image_size=384, proposals=PROPOSALS):
     x = _convolve(x, 512, 3, "conv2")
     neck = _convolve(x, 256, 1, "neck")
     coarse = _convolve(neck, 512, 3, "coarse_conv")
-    coarse = layers.Conv2D(3 * _OF_BOX, 1, name="coarse_head")(coarse)
+    coarse = layers.Conv2D(3 * (_OF_BOX + _CLASSES), 1, name="coarse_head")(coarse)
     fine = layers.UpSampling2D(2, name="upsample")(_convolve(neck, 128, 1, "fine_neck"))
     fine = layers.Concatenate(name="fine_join")([fine, inner])
     fine = _convolve(fine, 256, 3, "fine_conv")
-    fine = layers.Conv2D(3 * _OF_BOX, 1, name="fine_head")(fine)
-    boxes, scores = DecodeBoxes(name="decode_boxes")([coarse, fine])
-    boxes, scores = SelectBoxes(proposals, name="select_boxes")([boxes, scores])
-    return keras.Model(pixels, {"boxes": boxes, "box_scores": scores}, name="yolov4_tiny")
+    fine = layers.Conv2D(3 * (_OF_BOX + _CLASSES), 1, name="fine_head")(fine)
+    all_boxes = DecodeBoxes(name="decode_boxes")([coarse, fine])
+    boxes, scores, classes = SelectBoxes(proposals, name="select_boxes")(all_boxes)
+    return keras.Model(pixels, {"boxes": boxes, "box_scores": scores, "class_scores": classes}, name="yolov4_tiny")
 
 
 def _convolve(x, channels, kernel, name, strides=1):
@@ -76,12 +77,13 @@ class SecondHalf(layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class DecodeBoxes(layers.Layer):
-    """The two heads (B,h,w,15) -> all boxes (B,N,4) as x0, y0, x1, y1 in 0..1 and their objectness (B,N)."""
+    """The two heads (B,h,w,255) -> all boxes (B,N,4) as x0, y0, x1, y1 in 0..1, their objectness (B,N), and how sure it
+    is of each class (B,N,80): objectness times the class's own probability."""
 
     def call(self, heads):
         coarse_rows = heads[0].shape[1]
         image_size = coarse_rows * 32
-        boxes, scores = [], []
+        boxes, scores, classes = [], [], []
         for head, anchors in zip(heads, _ANCHORS, strict=True):
             rows, columns = head.shape[1:3]
             number = rows * columns * 3
@@ -94,12 +96,13 @@ class DecodeBoxes(layers.Layer):
             half = ops.exp(ops.minimum(head[..., 2:4], 8.0)) * (anchor / 2)
             boxes.append(ops.concatenate([centre - half, centre + half], axis=-1))
             scores.append(ops.sigmoid(head[..., 4]))
+            classes.append(ops.sigmoid(head[..., 4:5]) * ops.sigmoid(head[..., _OF_BOX:]))
         boxes = ops.clip(ops.concatenate(boxes, axis=1), 0.0, 1.0)
-        return boxes, ops.concatenate(scores, axis=1)
+        return boxes, ops.concatenate(scores, axis=1), ops.concatenate(classes, axis=1)
 
     def compute_output_shape(self, input_shape):
         number = sum(3 * shape[1] * shape[2] for shape in input_shape)
-        return (None, number, 4), (None, number)
+        return (None, number, 4), (None, number), (None, number, input_shape[0][-1] // 3 - _OF_BOX)
 
 
 def pip_weight_file():
@@ -135,16 +138,10 @@ def load_darknet_weights(model, path=None):
             scale, mean, variance = normalisation
             gain = scale / np.sqrt(variance + _EPSILON)
             kernel, bias = kernel * gain, bias - mean * gain
-        else:
-            of_box = np.arange(len(bias)) % (_OF_BOX + _CLASSES) < _OF_BOX
-            kernel, bias = kernel[..., of_box], bias[of_box]
         layer.set_weights([kernel, bias])
 
 
 def _stored_shapes(layer):
     """Shapes in the file: (bias, scale, mean, variance) or the bias of a head alone, then the kernel."""
     height, width, channels, filters = layer.kernel.shape
-    if "head" in layer.name:
-        filters = 3 * (_OF_BOX + _CLASSES)
-        return (1, filters), (filters, channels, height, width)
-    return (4, filters), (filters, channels, height, width)
+    return (1 if "head" in layer.name else 4, filters), (filters, channels, height, width)

@@ -28,10 +28,8 @@ def align_split(model, vocabulary, photos, beta):
     3
     """
     layer = model.get_layer("scores")
-    features, box_scores, mask = photos.region_features, photos.box_scores, photos.region_mask
-    if layer.whole_frame:
-        features, box_scores, mask = features[:, :1], box_scores[:, :1], mask[:, :1]
-    regions = encode_photos(model, features, box_scores)
+    regions = encode_photos(model, photos.regions(frame_only=layer.whole_frame))
+    mask = photos.region_mask[:, : regions.shape[1]]
     texts = [text for captions in photos.captions for text in captions]
     photo_of_sentence = np.repeat(np.arange(len(photos.filenames)), [len(c) for c in photos.captions])
     words = encode_sentences(model, [vocabulary.encode(text) for text in texts])
@@ -39,7 +37,7 @@ def align_split(model, vocabulary, photos, beta):
     photo_ranks = annotation_ranks(scores, photo_of_sentence)
     sentence_ranks = search_ranks(scores, photo_of_sentence)
     own = scores[photo_of_sentence, np.arange(len(texts))]
-    aligned = _phrases(texts, vocabulary, words, regions, mask, photo_of_sentence, beta)
+    aligned = _phrases(model, texts, vocabulary, words, regions, mask, photo_of_sentence, beta)
     starts = np.cumsum([0, *(len(c) for c in photos.captions)])
     return {
         "photos": [
@@ -63,13 +61,13 @@ def align_split(model, vocabulary, photos, beta):
     }
 
 
-def _phrases(texts, vocabulary, words, regions, mask, photo_of_sentence, beta, batch=500):
+def _phrases(model, texts, vocabulary, words, regions, mask, photo_of_sentence, beta, batch=500):
     """Each sentence's words, their regions before (beta = 0) and after the MRF, and the similarities with those."""
     results = []
     for first in range(0, len(texts), batch):
         rows = range(first, min(first + batch, len(texts)))
         photos = photo_of_sentence[list(rows)]
-        similarity, word_mask = word_similarities(words.part(rows.start, rows.stop), regions, photos)
+        similarity, word_mask = word_similarities(model, words.part(rows.start, rows.stop), regions, photos)
         region_mask = mask[photos]
         before = decode_phrases(similarity, word_mask, region_mask, 0.0)
         after = decode_phrases(similarity, word_mask, region_mask, beta)

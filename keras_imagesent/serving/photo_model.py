@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
+from keras_imagesent.alignment.encode import phrase_words
 from keras_imagesent.alignment.phrases import decode_phrases_in_graph
+from keras_imagesent.alignment.region_encoder import region_inputs
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokeniser import SentenceToIds
@@ -147,14 +149,18 @@ class PhotoModel(tf.Module):
 
     @tf.function(input_signature=[IMAGE_BYTES, SENTENCES], autograph=False)
     def align(self, image_bytes, sentences):
-        """Photos and sentences (B,) -> each word's region by the MRF, all similarities, and the score (Eq. 8)."""
+        """Photos and sentences (B,) -> each word's region by the MRF, the similarities that decide it, with the
+        detector's prior in full (`phrase_words`), and the score as trained (Eq. 8)."""
         images = self._embed_image(image_bytes)
         typed, token_ids, place = self._tokenise(sentences)
         mask = images["region_mask"]
         word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
         vectors = self.sentence_encoder({"token_ids": token_ids})
-        similarity = tf.einsum("btd,brd->btr", vectors, images["regions"])
-        similarity = tf.where(word_mask[:, :, None] & mask[:, None, :], similarity, 0.0)  # (B,T,R)
+        there = word_mask[:, :, None] & mask[:, None, :]
+        trained, similarity = (
+            tf.where(there, tf.einsum("btd,brd->btr", words, images["regions"]), 0.0)  # (B,T,R)
+            for words in (vectors, phrase_words(self.alignment.model, vectors))
+        )
         regions = decode_phrases_in_graph(similarity, word_mask, mask, self.beta)
         known = (place >= 0) & tf.gather(word_mask, tf.maximum(place, 0), batch_dims=1)  # (B,W): typed, in vocabulary
         slots = tf.maximum(place, 0)
@@ -166,7 +172,7 @@ class PhotoModel(tf.Module):
             "region_mask": mask,
             "similarity": tf.where(known[:, :, None], tf.gather(similarity, slots, batch_dims=1), 0.0),
             "phrase_regions": tf.where(known, tf.gather(regions, slots, batch_dims=1), -1),
-            "score": self._score(similarity, word_mask, mask),
+            "score": self._score(trained, word_mask, mask),
             "status": images["status"],
         }
 
@@ -241,7 +247,7 @@ class PhotoModel(tf.Module):
     # --- alignment ---
 
     def _encode_regions(self, found):
-        return self.region_encoder({name: found[name] for name in ("region_features", "box_scores")})
+        return self.region_encoder(region_inputs(self.region_encoder, found))
 
     def _embed_image(self, image_bytes):
         pixels, status = self._decode(image_bytes)

@@ -55,6 +55,19 @@ def test_learns_ten_pairs_by_heart(options):
     assert float(tf.reduce_mean(outputs["losses"])) / number < 0.5
 
 
+def test_learns_by_the_detectors_classes_where_the_vectors_say_nothing():
+    keras.utils.set_random_seed(0)
+    pairs = ten_pairs()
+    pairs["region_features"][:] = 1.0
+    pairs["class_scores"] = np.random.default_rng(1).uniform(size=(10, 3, 5)).astype("float32")
+    model = build_alignment(**SMALL, dropout=0.0, classes=5, **COSINE)
+    model.compile(optimizer=build_optimizer("adam", 0.01), jit_compile=False)
+    model.fit(tf.data.Dataset.from_tensors(pairs).repeat(150), verbose=0)
+    assert np.array_equal(np.argmax(model(pairs)["scores"], axis=1), np.arange(10))
+    pairs["class_scores"] = pairs["class_scores"][::-1]
+    assert not np.array_equal(np.argmax(model(pairs)["scores"], axis=1), np.arange(10))
+
+
 def test_the_frame_beside_the_regions_adds_its_score_and_each_has_its_loss():
     model = build_alignment(**SMALL, dropout=0.0, prior=0.5, frame_dim=8, **COSINE)
     pairs = ten_pairs()

@@ -4,8 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_imagesent.alignment.region_encoder import build_region_encoder
+from keras_imagesent.alignment.alignment_model import build_alignment
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
+from keras_imagesent.alignment.region_encoder import build_region_encoder, region_inputs
 from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
+from keras_imagesent.errors import InputError
 
 RNG = np.random.default_rng(0)
 
@@ -80,6 +83,31 @@ def test_the_prior_adds_the_log_of_the_detectors_score_to_every_similarity():
     # relative to the best detection; the frame counts a tenth of it; absent regions and photos without a detection too
     expected = 0.5 * np.log([[0.1, 1, 0.25, 1e-4 / 0.8], [0.1, 1, 1, 1]])
     np.testing.assert_allclose(added, expected, atol=1e-5)
+
+
+def test_in_phrases_the_detectors_prior_counts_in_full():
+    regions = {"region_features": RNG.normal(size=(1, 4, 8)), "box_scores": np.array([[1, 0.8, 0.2, 0.4]])}
+    for prior in (0.25, 0.0):
+        model = build_alignment(8, 9, dim=6, units=5, word_dim=4, prior=prior, number_of_regions=4)
+        vectors, words = encode_photos(model, regions), encode_sentences(model, [[1, 2, 3]])
+        similarity, _ = word_similarities(model, words, vectors, [0])
+        added = (1 - prior) * np.log([0.1, 1, 0.25, 0.5]) if prior else 0
+        np.testing.assert_allclose(similarity[0], words.vectors @ vectors[0].T + added, atol=1e-5)
+
+
+def test_the_detectors_classes_stand_behind_the_cnns_vector():
+    encoder = build_region_encoder(8, dim=5, classes=3)
+    given = {"region_features": RNG.normal(size=(2, 4, 8)), "box_scores": np.ones((2, 4))}
+    given["class_scores"] = RNG.uniform(size=(2, 4, 3))
+    kernel = np.asarray(encoder.get_layer("region_projection").kernel)
+    both = np.concatenate([given["region_features"], np.sqrt(given["class_scores"])], axis=-1)
+    np.testing.assert_allclose(encoder(given), both @ kernel, atol=1e-5)
+    without = {name: given[name] for name in ("region_features", "box_scores")}
+    filled = region_inputs(encoder, without)
+    np.testing.assert_allclose(encoder(filled), given["region_features"] @ kernel[:8], atol=1e-5)
+    assert set(region_inputs(build_region_encoder(8, dim=5), given)) == set(without)
+    with pytest.raises(InputError, match="trained with a detector of 3 classes, this one has 2"):
+        region_inputs(encoder, {**given, "class_scores": given["class_scores"][..., :2]})
 
 
 def test_word_vectors_are_taken_over_and_kept_fixed():

@@ -28,6 +28,9 @@ def test_whole_frame_comes_first_and_a_photo_does_not_depend_on_its_neighbours(t
     np.testing.assert_array_equal(together["boxes"][:, 0], np.tile([0, 0, 1, 1], (3, 1)))
     np.testing.assert_array_equal(together["box_scores"][:, 0], 1)
     assert together["region_features"].shape == (3, 20, 1280)
+    np.testing.assert_array_equal(together["class_scores"][:, 0], np.zeros((3, 80)))
+    # sure of a class at the most as it is of there being something
+    assert (np.array(together["class_scores"]).max(axis=2) <= np.array(together["box_scores"]) + 1e-6)[:, 1:].all()
     for row in range(3):
         alone = extractor(pixels[row : row + 1])
         for name in together:
@@ -70,6 +73,7 @@ def test_detector_finds_the_cat():
     assert found["box_scores"][0, 0] > 0.5
     x0, y0, x1, y1 = np.array(found["boxes"][0, 0])
     assert x0 < 0.35 and y0 < 0.15 and x1 > 0.7 and y1 > 0.9  # the cat fills the middle of the frame
+    assert np.argmax(found["class_scores"][0, 0]) == 15  # COCO's cat
 
 
 def test_truncated_darknet_file_is_refused(tmp_path):

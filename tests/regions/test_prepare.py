@@ -82,8 +82,10 @@ def test_records_hold_what_the_networks_gave(source, unbroken, extractor):
         assert found.region_features.dtype == np.float16 and found.region_features.shape[1:] == (REGIONS, FEATURES)
         # the graph's pixels differ from Pillow's by up to one level
         np.testing.assert_allclose(found.region_features[mask], outputs["region_features"][mask], atol=0.02)
+        np.testing.assert_allclose(found.class_scores[mask], outputs["class_scores"][mask], atol=0.001)
         np.testing.assert_array_equal(found.region_mask, mask)
         assert not found.region_features[~mask].any() and not found.boxes[~mask].any()
+        assert not found.class_scores[~mask].any()
     numbers = np.concatenate([*prepared.load("train").sentence_ids, *prepared.load("val").sentence_ids])
     assert sorted(numbers) == list(range(sum(len(photo.captions) for photo in photos)))
 

@@ -26,15 +26,19 @@ def test_equals_the_textbook_loop_for_each_photo_of_a_batch():
     corners = np.sort(rng.uniform(size=(3, 60, 2, 2)), axis=2)
     boxes = corners.reshape(3, 60, 4).astype("float32")  # x0, y0, x1, y1
     scores = rng.uniform(0.1, 1, size=(3, 60)).astype("float32")
-    found, found_scores = SelectBoxes(8, overlap=0.3)([boxes, scores])
+    classes = rng.uniform(size=(3, 60, 5)).astype("float32")
+    found, found_scores, found_classes = SelectBoxes(8, overlap=0.3)([boxes, scores, classes])
     for row in range(3):
         kept = suppress(boxes[row], scores[row], 8, 0.3)
         np.testing.assert_array_equal(found[row], boxes[row][kept])
         np.testing.assert_array_equal(found_scores[row], scores[row][kept])
+        np.testing.assert_allclose(found_classes[row], classes[row][kept], rtol=1e-6)
 
 
 def test_rows_that_run_out_of_boxes_end_in_zeros():
     box = [0.1, 0.1, 0.5, 0.5]
-    boxes, scores = SelectBoxes(3)([np.array([[box, box]], "float32"), np.array([[0.9, 0.8]], "float32")])
+    inputs = np.array([[box, box]], "float32"), np.array([[0.9, 0.8]], "float32"), np.array([[[0.7], [0.1]]], "float32")
+    boxes, scores, classes = SelectBoxes(3)(inputs)
     np.testing.assert_array_equal(boxes[0], np.array([box, [0] * 4, [0] * 4], "float32"))
     np.testing.assert_array_equal(scores[0], np.array([0.9, 0, 0], "float32"))
+    np.testing.assert_allclose(classes[0, :, 0], [0.7, 0, 0])

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.max_sim import max_sim
 from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.errors import InputError
 from keras_imagesent.serving.photo_model import PhotoModel, load_photo_model
-from keras_imagesent.serving.trained_part import load_part
+from keras_imagesent.serving.trained_part import Part, load_part
 from tests.serving.photos import draw, encode, odd_photos
-from tests.serving.tiny import FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
+from tests.serving.tiny import CLASSES, FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
 
 JPEG = encode(draw(90, 60, 1))
 
@@ -70,7 +71,7 @@ def test_align_gives_the_models_own_numbers(model):
     ids[0, :5] = VOCABULARY.encode(sentence)
     pixels, _ = model._decode(tf.constant([JPEG]))
     found = model.extractor(pixels)
-    regions = model.region_encoder({name: found[name] for name in ("region_features", "box_scores")})
+    regions = model.region_encoder({name: found[name] for name in ("region_features", "box_scores", "class_scores")})
     words = model.sentence_encoder({"token_ids": ids})
     similarity = np.einsum("td,rd->tr", words[0], regions[0])[:5]
     np.testing.assert_allclose(answer["similarity"][0, known], similarity, atol=1e-5)
@@ -95,6 +96,24 @@ def test_embeddings_are_what_align_uses(model):
     assert not image["region_mask"][1].any()
     assert not image["regions"][1].any()
     assert aligned["score"][1] == 0
+
+
+def test_words_look_for_their_regions_with_the_detectors_prior_in_full_and_score_as_trained(model):
+    alignment = build_alignment(
+        FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, prior=0.25, classes=CLASSES, max_words=12
+    )
+    parts = {"captioner": model.captioner, "alignment": Part(alignment, VOCABULARY)}
+    placed = PhotoModel(model.backbone, model.extractor.get_layer("tiny_detector"), **parts, beta=0.0)
+    answer = numpy(placed.align(tf.constant([JPEG]), tf.constant(["a dog runs"])))
+    image = numpy(placed.embed_image(tf.constant([JPEG])))
+    words = numpy(placed.embed_sentence(tf.constant(["a dog runs"])))["word_vectors"][0, :3]
+    mask = image["region_mask"][0]
+    trained = (words @ image["regions"][0].T)[:, mask]
+    scores = image["box_scores"][0][mask]
+    prior = np.log(np.concatenate([[0.1], scores[1:] / scores[1:].max()]))
+    np.testing.assert_allclose(answer["similarity"][0, :3][:, mask], trained + 0.75 * prior, atol=1e-4)
+    np.testing.assert_array_equal(answer["phrase_regions"][0, :3], (trained + 0.75 * prior).argmax(axis=1))
+    assert answer["score"][0] == pytest.approx(trained.max(axis=1).sum(), abs=1e-4)
 
 
 def test_rerank_orders_by_log_probability_plus_score(model):

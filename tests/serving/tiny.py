@@ -13,7 +13,7 @@ from keras_imagesent.regions.yolo import DecodeBoxes
 from keras_imagesent.serving.photo_model import PhotoModel
 from keras_imagesent.serving.trained_part import Part
 
-SIZE, FEATURES = 64, 16
+SIZE, FEATURES, CLASSES = 64, 16, 6
 TEXT = "a dog red blue ball on the grass man runs big small in with water two children play white black"
 WORDS = TEXT.split()
 VOCABULARY = Vocabulary(WORDS, list(range(len(WORDS), 0, -1)), sentences=10)
@@ -32,9 +32,9 @@ def tiny_detector():
     x = layers.Rescaling(1 / 127.5, -1, name="preprocess")(pixels)
     fine = layers.Conv2D(8, 3, 16, "same", activation="relu", name="conv")(x)
     coarse = layers.AveragePooling2D(2, name="pool")(fine)
-    heads = [layers.Conv2D(255, 1, name=f"head{i}")(x) for i, x in enumerate((coarse, fine))]
-    boxes, scores = SelectBoxes(19, name="select_boxes")(DecodeBoxes(name="decode_boxes")(heads))
-    return keras.Model(pixels, {"boxes": boxes, "box_scores": scores}, name="tiny_detector")
+    heads = [layers.Conv2D(3 * (5 + CLASSES), 1, name=f"head{i}")(x) for i, x in enumerate((coarse, fine))]
+    boxes, scores, classes = SelectBoxes(19, name="select_boxes")(DecodeBoxes(name="decode_boxes")(heads))
+    return keras.Model(pixels, {"boxes": boxes, "box_scores": scores, "class_scores": classes}, name="tiny_detector")
 
 
 def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
@@ -46,7 +46,9 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     if not whole:
         return PhotoModel(backbone, captioner=Part(captioner, VOCABULARY, {"cell": cell}), **settings)
     region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
-    alignment = build_alignment(FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, max_words=12)
+    alignment = build_alignment(
+        FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, classes=CLASSES, max_words=12
+    )
     return PhotoModel(
         backbone,
         detector,
