@@ -12,8 +12,10 @@ FEATURES = 16
 PLACES = np.array([[0, 0, 1, 1], [0.05, 0.2, 0.45, 0.8], [0.55, 0.2, 0.95, 0.8], [0.3, 0, 0.4, 0.1]], "<f4")
 
 
-def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0):  # noqa: B006
+def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False):  # noqa: B006
     """Regions: the whole frame (something of both things), the two things, and a patch of noise. Two sentences a photo.
+
+    With `named`, a detector has said which thing each region is, and the vectors say nothing.
 
     Returns the opened folder; `phrase_boxes.csv` in it has the true box of every phrase.
     """
@@ -28,22 +30,27 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0):  # noq
             both = (vectors[left] + vectors[right]) / 2  # weaker than either alone, as in a photo
             features = np.stack([both, vectors[left], vectors[right], np.zeros(FEATURES)])
             features += rng.normal(scale=0.1, size=features.shape)
+            features *= not named
+            classes = np.zeros((4, len(THINGS) if named else 0))
+            if named:
+                classes[[1, 2], [left, right]] = 0.8
             one, other = THINGS[left], THINGS[right]
             captions = [f"a {one} and a {other} zzz", f"the {other} beside one {one}"]
             filename = f"{split}_{n}.jpg"
             phrases += [[filename, f"a {one}", *PLACES[1]], [filename, f"one {one}", *PLACES[1]]]
             phrases += [[filename, f"the {other}", *PLACES[2]], [filename, f"a {other}", *PLACES[2]]]
-            pictures[split].append((filename, features, captions))
-    vocabulary = Vocabulary.from_captions([c for _, _, captions in pictures["train"] for c in captions], threshold=1)
+            pictures[split].append((filename, features, classes, captions))
+    vocabulary = Vocabulary.from_captions([c for *_, captions in pictures["train"] for c in captions], threshold=1)
     vocabulary = Vocabulary(*zip(*[p for p in zip(vocabulary.words, vocabulary.counts) if p[0] != "zzz"]), 9)  # noqa: B905
     vocabulary.save(folder / shards.VOCABULARY_FILE)
     sizes = {split: {"photos": number, "shards": 1} for split, number in photos.items()}
     settings = {"format": 1, "splits": sizes, "number_of_regions": 4, "feature_dim": FEATURES}
+    settings["classes"] = len(THINGS) if named else 0
     shards.write_json(folder / shards.SETTINGS_FILE, settings)
     photo_id = 0
     for split, rows in pictures.items():
         records = []
-        for filename, features, captions in rows:
+        for filename, features, classes, captions in rows:
             ids = [vocabulary.encode(caption) for caption in captions]
             fields = {
                 "photo_id": photo_id,
@@ -55,6 +62,7 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0):  # noq
                 "region_features": features.astype("<f2"),
                 "boxes": PLACES,
                 "box_scores": np.array([1, 0.6, 0.5, 0.9], "<f4"),
+                "class_scores": classes.astype("<f2"),
                 "captions": captions,
                 "token_ids": [number for sentence in ids for number in sentence],
                 "lengths": [len(sentence) for sentence in ids],

@@ -83,6 +83,20 @@ def test_a_killed_run_goes_on_with_the_same_losses(folder):
         assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+def test_learns_from_what_the_detector_took_the_regions_for(tmp_path, capsys):
+    write_tiny_prepared(tmp_path / "prepared", named=True)
+    command = ["train-alignment", str(tmp_path / "prepared"), *SMALL, "--epochs", "12", "--out"]
+    assert main([*command, str(tmp_path / "named"), "--classes"]) == 0
+    assert load_alignment(tmp_path / "named").input["class_scores"].shape == (None, 4, len(THINGS))
+    assert max(row["search_r10"] for row in log_of(tmp_path / "named")) > 90
+    assert main([*command, str(tmp_path / "blind")]) == 0  # as the paper: the vectors alone, and here they say nothing
+    assert "class_scores" not in load_alignment(tmp_path / "blind").input
+    assert max(row["search_r10"] for row in log_of(tmp_path / "blind")) < 70
+    phrases = tmp_path / "phrases.jsonl"
+    assert main(["align", str(tmp_path / "prepared"), "--model", str(tmp_path / "named"), "--out", str(phrases)]) == 0
+    assert "doesn't match the expected structure" not in capsys.readouterr().err
+
+
 def test_a_run_starts_from_another(folder):
     folders = [str(folder / "prepared"), "--start-from", str(folder / "run"), "--out", str(folder / "more")]
     assert main(["train-alignment", *folders, *SMALL, "--epochs", "1"]) == 0
