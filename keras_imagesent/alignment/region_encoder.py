@@ -160,11 +160,12 @@ def region_inputs(encoder, regions):
     if "class_scores" not in encoder.input:
         return inputs
     classes = encoder.input["class_scores"].shape[-1]
-    if regions.get("class_scores", inputs["region_features"][..., :0]).shape[-1] == 0:
+    given = regions["class_scores"].shape[-1] if "class_scores" in regions else 0
+    if given == 0:
         inputs["class_scores"] = inputs["region_features"][..., :1] * np.zeros(classes, "float32")
-    elif inputs["class_scores"].shape[-1] != classes:
+    elif given != classes:
         raise InputError(
-            f"the alignment was trained with a detector of {classes} classes, this one has "
-            f"{inputs['class_scores'].shape[-1]}: take the detector it was trained with"
+            f"the alignment was trained with a detector of {classes} classes, this one has {given}: "
+            "take the detector it was trained with"
         )
     return inputs

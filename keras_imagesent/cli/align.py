@@ -97,6 +97,7 @@ def align_split(args):
     beta = args.beta if args.beta is not None else own_beta(run)
     photos = prepared.load(args.split)
     openers = opening_words(photos.captions)
+    joiners = joining_words(photos.captions, openers)
     number = pairs = 0
     with ExitStack() as files:
         out, pairs_out = (files.enter_context(_whole_file(path)) if path else None for path in (args.out, args.pairs))
@@ -109,12 +110,10 @@ def align_split(args):
                 if out:
                     out.write(json.dumps({**photo, "sentence": caption, "phrases": found}, ensure_ascii=False) + "\n")
                 for phrase in found if pairs_out else ():
-                    snippet = whole_snippet(words[phrase["first"] : phrase["last"] + 1], openers)
-                    if len(snippet) < 2:
-                        continue  # a word alone teaches nobody to describe a region
                     pair = {**photo, "region": phrase["region"], "box": phrase["box"]}
-                    pair |= {"snippet": " ".join(snippet), "score": phrase["score"]}
-                    pairs_out.write(json.dumps(pair, ensure_ascii=False) + "\n")
+                    for snippet in snippets(words[phrase["first"] : phrase["last"] + 1], openers, joiners):
+                        pair |= {"snippet": " ".join(snippet), "score": phrase["score"]}
+                        pairs_out.write(json.dumps(pair, ensure_ascii=False) + "\n")
     where = " and ".join(str(path) for path in (args.out, args.pairs) if path)
     print(f"{number} sentences, {pairs} phrases with beta {beta:g}: {where}")
 
@@ -159,15 +158,42 @@ def opening_words(captions, share=0.0025):
     return {word for word, times in used.items() if last[word] + 1 < share * times}
 
 
-def whole_snippet(words, openers):
-    """Words as typed without what is left open at their end: "A dog with a" is "A dog".
+def joining_words(captions, openers, share=0.01):
+    """Those opening words that join what they open to what was said before ("with", "is", not "a"): sentences begin
+    with them at less than this share of the times that they are used.
 
     Example:
-        whole_snippet(["A", "dog", "with", "a"], {"a", "with"})  # ["A", "dog"]
+        joining_words([["a dog", "a cat with a dog"] * 500], {"a", "with"})  # {"with"}
     """
-    while words and openers.issuperset(tokenise(words[-1])):
-        words = words[:-1]
-    return words
+    used, first = Counter(), Counter()
+    for words in (tokenise(caption) for group in captions for caption in group):
+        used.update(words)
+        first.update(words[:1])
+    return {word for word in openers if first[word] < share * used[word]}
+
+
+def snippets(words, openers, joiners):
+    """What a phrase, words as typed, names: "A dog with a red ball in a" gives "A dog" and "a red ball".
+
+    A part begins where an opening word follows one that is none. What joins it to the part before is left out, and so
+    is what is left open at its end. A word alone teaches nobody to describe a region.
+
+    Example:
+        snippets(["A", "dog", "with", "a", "ball"], {"a", "with"}, {"with"})  # [["A", "dog"], ["a", "ball"]]
+    """
+    parts, opening = [], False
+    for word in words:
+        opens = openers.issuperset(tokenise(word))
+        if not parts or (opens and not opening):
+            parts.append([])
+        parts[-1].append(word)
+        opening = opens
+    for part in parts:
+        while part and joiners.issuperset(tokenise(part[0])):
+            del part[0]
+        while part and openers.issuperset(tokenise(part[-1])):
+            del part[-1]
+    return [part for part in parts if len(part) > 1]
 
 
 def own_beta(run):

@@ -14,7 +14,7 @@ import pytest
 
 from keras_imagesent.alignment.alignment_model import load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
-from keras_imagesent.cli.align import opening_words, own_beta, whole_snippet
+from keras_imagesent.cli.align import joining_words, opening_words, own_beta, snippets
 from keras_imagesent.cli.main import main
 from keras_imagesent.evaluation.alignment_tables import (
     average_checkpoints,
@@ -127,12 +127,20 @@ def test_phrases_and_pairs_of_a_split(folder, capsys):
     assert all(len(json.loads(line)["phrases"]) == 1 for line in out.read_text().splitlines())
 
 
-def test_snippets_leave_nothing_open_at_their_end():
-    openers = opening_words([["a dog", "a cat with a dog"] * 500, ["a rare kid runs"]])
+def test_snippets_name_one_thing_each_and_leave_nothing_open():
+    captions = [["a dog", "a cat with a dog"] * 500, ["a rare kid runs"]]
+    openers = opening_words(captions)
     assert openers == {"a", "cat", "with"}  # "rare" and "kid" were used too seldom to tell
-    assert whole_snippet(["A", "dog", "with", "A"], openers) == ["A", "dog"]
-    assert whole_snippet(["with", "a"], openers) == []
-    assert whole_snippet(["a", "kid"], openers) == ["a", "kid"]
+    joiners = joining_words(captions, openers)
+    assert joiners == {"cat", "with"}  # no sentence begins with them
+    openers, joiners = {"a", "red", "with", "in"}, {"with", "in"}
+
+    def cut(text):
+        return [" ".join(part) for part in snippets(text.split(), openers, joiners)]
+
+    assert cut("A dog with a red ball in a") == ["A dog", "a red ball"]
+    assert cut("with a") == [] and cut("a kid") == ["a kid"] and cut("kid in a hat") == ["a hat"]
+    assert cut("with a Dog, in the red") == ["a Dog,"]
 
 
 def test_tables(folder, prepared):
