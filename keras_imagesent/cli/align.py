@@ -18,6 +18,8 @@ from pathlib import Path
 from keras_imagesent.data.tokeniser import tokenise
 from keras_imagesent.errors import InputError
 
+SNIPPET_WORDS = 6  # "A man wearing a black hat"; what people say of a box is shorter than what they say of a photo
+
 
 def add_arguments(parser):
     add = parser.add_argument
@@ -172,14 +174,15 @@ def joining_words(captions, openers, share=0.01):
     return {word for word in openers if first[word] < share * used[word]}
 
 
-def snippets(words, openers, joiners):
-    """What a phrase, words as typed, names: "A dog with a red ball in a" gives "A dog" and "a red ball".
+def snippets(words, openers, joiners, most=SNIPPET_WORDS):
+    """What a phrase, words as typed, says of its region, in snippets of about as many words as people would use.
 
-    A part begins where an opening word follows one that is none. What joins it to the part before is left out, and so
-    is what is left open at its end. A word alone teaches nobody to describe a region.
+    It is cut where an opening word follows one that is none, if it would have more than `most` words. What joins a
+    snippet to the one before is left out, and so is what is left open at its end. A word alone teaches nobody to
+    describe a region.
 
     Example:
-        snippets(["A", "dog", "with", "a", "ball"], {"a", "with"}, {"with"})  # [["A", "dog"], ["a", "ball"]]
+        snippets("A dog with a ball is wet".split(), {"a", "with", "is"}, {"with", "is"}, 5)  # "A dog with a ball"
     """
     parts, opening = [], False
     for word in words:
@@ -188,12 +191,18 @@ def snippets(words, openers, joiners):
             parts.append([])
         parts[-1].append(word)
         opening = opens
+
+    def trim(snippet):
+        inner = [n for n, word in enumerate(snippet) if not joiners.issuperset(tokenise(word))]
+        closed = [n for n, word in enumerate(snippet) if not openers.issuperset(tokenise(word))]
+        return snippet[inner[0] : closed[-1] + 1] if closed else []
+
+    found = [[]]
     for part in parts:
-        while part and joiners.issuperset(tokenise(part[0])):
-            del part[0]
-        while part and openers.issuperset(tokenise(part[-1])):
-            del part[-1]
-    return [part for part in parts if len(part) > 1]
+        if len(trim(found[-1] + part)) > most:
+            found.append([])
+        found[-1] += part
+    return [snippet for snippet in map(trim, found) if len(snippet) > 1]
 
 
 def own_beta(run):

@@ -135,12 +135,16 @@ def test_snippets_name_one_thing_each_and_leave_nothing_open():
     assert joiners == {"cat", "with"}  # no sentence begins with them
     openers, joiners = {"a", "red", "with", "in"}, {"with", "in"}
 
-    def cut(text):
-        return [" ".join(part) for part in snippets(text.split(), openers, joiners)]
+    def cut(text, most):
+        return [" ".join(part) for part in snippets(text.split(), openers, joiners, most)]
 
-    assert cut("A dog with a red ball in a") == ["A dog", "a red ball"]
-    assert cut("with a") == [] and cut("a kid") == ["a kid"] and cut("kid in a hat") == ["a hat"]
-    assert cut("with a Dog, in the red") == ["a Dog,"]
+    assert cut("A dog with a red ball in a", 3) == ["A dog", "a red ball"]
+    assert cut("A dog with a red ball in a", 5) == ["A dog", "a red ball"]
+    assert cut("A dog with a red ball in a", 6) == ["A dog with a red ball"]
+    assert cut("A dog with a red ball in a hat", 6) == ["A dog with a red ball", "a hat"]
+    assert cut("with a", 6) == [] and cut("a kid", 6) == ["a kid"] and cut("kid in a hat", 2) == ["a hat"]
+    assert cut("with a Dog, in the red", 2) == ["a Dog,"]
+    assert cut("dogs chase many other dogs", 2) == ["dogs chase many other dogs"]  # nowhere to cut
 
 
 def test_tables(folder, prepared):
