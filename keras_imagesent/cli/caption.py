@@ -24,7 +24,7 @@ def add_arguments(parser):
     add("--captions", type=int, default=1, help="captions for each photo, best first (1)")
     add("--beam", type=int, help="sentences kept in the search (the captioner's own; 20 with --rerank)")
     add("--length-penalty", type=float, help="0 prefers short captions (the captioner's own)")
-    add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="rank the beam anew by the alignment (0.1 is good)")
+    add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="rank the beam anew by the alignment (0.2 is good)")
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the caption under the photo (.png, .svg; a folder for several photos)")
 
