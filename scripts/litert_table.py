@@ -15,9 +15,9 @@ from tqdm import tqdm
 from keras_imagesent.data.dataset import read_dataset
 from keras_imagesent.evaluation.caption_scores import CaptionScorer
 from keras_imagesent.evaluation.tables import Table
+from keras_imagesent.model.photo_model import load_photo_model
 from keras_imagesent.regions.pillow_photo import read_pixels
 from keras_imagesent.serving.litert_export import PRECISIONS, export_litert
-from keras_imagesent.serving.photo_model import load_photo_model
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("dataset", type=Path)

@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 
 from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.model.photo_model import load_photo_model
 from keras_imagesent.regions.photo import decode_pixels
-from keras_imagesent.serving.photo_model import load_photo_model
 from keras_imagesent.shipped import shipped
 
 SHIPPED = shipped("backbone.keras").parent
@@ -52,7 +52,7 @@ def test_keras_models_caption_describe_and_align_as_known(photos):
 
 
 def test_trained_parts_load_where_nothing_else_was_imported():
-    load = "from keras_imagesent.serving.trained_part import load_part; print(load_part(None, '{}').model.name)"
+    load = "from keras_imagesent.model.run import load_run; print(load_run(None, '{}').model.name)"
     for name in ("alignment", "captioner", "region_captioner"):
         done = subprocess.run([sys.executable, "-c", load.format(name)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -60,7 +60,7 @@ def test_trained_parts_load_where_nothing_else_was_imported():
 
 
 def test_saved_model_captions_as_known(photos):
-    import tensorflow_text  # noqa: F401  registers the tokeniser's operations
+    import tensorflow_text  # noqa: F401  registers the tokenizer's operations
 
     served = tf.saved_model.load(str(SHIPPED / "imagesent" / "1")).signatures["serving_default"]
     said = served(image_bytes=tf.constant(photos))["captions"].numpy()

@@ -87,7 +87,7 @@ def phrase_words(model, vectors):
     """Word vectors `(...,D)` as they look for their regions: the detector's prior counts in full.
 
     In the score (Eq. 8) it has the weight that the model was trained with, since more would drown what tells photos
-    apart. Which region a word belongs to is another question: the similarities are unnormalised log probabilities
+    apart. Which region a word belongs to is another question: the similarities are unnormalized log probabilities
     (section 3.1 of the paper), so Bayes' rule adds the log of the detector's score as it is.
     """
     layers = {layer.name: layer for layer in model.get_layer("region_encoder").layers}

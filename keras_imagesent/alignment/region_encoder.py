@@ -53,7 +53,7 @@ class DetectorPrior(keras.layers.Layer):
     """Appends `weight * log(score)` to each region's vector, relative to the photo's best detection.
 
     Against a word vector that ends in 1, the dot product is then the similarity plus the prior: what the paper calls an
-    unnormalised log probability meets the detector's own opinion of where there is something to speak of. The whole
+    unnormalized log probability meets the detector's own opinion of where there is something to speak of. The whole
     frame is no detection: it counts as one whose score is `frame_score` times the best.
 
     Args:

@@ -28,7 +28,7 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
         min_length: END is not said before this many words.
 
     Returns:
-        `token_ids (B, captions, max_length)`, padded with 0, best first, and `log_probs (B, captions)`, not normalised.
+        `token_ids (B, captions, max_length)`, padded with 0, best first, and `log_probs (B, captions)`, not normalized.
 
     Example:
         >>> decoder = Decoder(captioner)
@@ -102,7 +102,7 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
 def _best_words(logits, number, forbid_end):
     """The `number` most probable next words of every row: log probabilities and ids (N, number).
 
-    Only the chosen logits are normalised, which saves a pass over the whole vocabulary.
+    Only the chosen logits are normalized, which saves a pass over the whole vocabulary.
     """
     allowed = logits
     if forbid_end is not False:

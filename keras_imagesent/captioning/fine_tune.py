@@ -13,7 +13,7 @@ from keras_imagesent.regions.photo import OK, decode_pixels
 def build_photo_captioner(backbone, captioner):
     """The captioner with the backbone before it: `image_features` are now pixels (B, S, S, 3).
 
-    Both share their weights with the result. Batch normalisation keeps the backbone's own statistics.
+    Both share their weights with the result. Batch normalization keeps the backbone's own statistics.
 
     Example:
         >>> model = build_photo_captioner(build_backbone(), captioner)

@@ -37,7 +37,7 @@ def run(args):
 
     import tensorflow as tf
 
-    from keras_imagesent.serving.photo_model import load_photo_model
+    from keras_imagesent.model.photo_model import load_photo_model
 
     model = load_photo_model(
         backbone=args.backbone,

@@ -126,13 +126,13 @@ def named(runs):
 
 def alignment_tables(show, args, runs, prepared, photos, command):
     from keras_imagesent.alignment.alignment_model import load_alignment
-    from keras_imagesent.cli.align import own_beta
     from keras_imagesent.evaluation.alignment_tables import (
         grounding_table,
         magnitude_tables,
         read_items,
         retrieval_table,
     )
+    from keras_imagesent.model.run import own_beta
 
     first, *others = runs.values()
     vocabulary = _vocabulary(first)

@@ -68,7 +68,7 @@ def run(args):
         raise InputError(f"{args.out} is a file: name a folder to write to")
     photos = read_photos(args.photos)
 
-    from keras_imagesent.serving.photo_model import load_photo_model
+    from keras_imagesent.model.photo_model import load_photo_model
 
     model = load_photo_model(
         **{name: getattr(args, name) for name in (part.replace("-", "_") for part in PARTS)},

@@ -67,15 +67,15 @@ def run(args):
 
 def open_index(args):
     """The collection and the alignment model that made it; a new one takes a copy of the model named."""
+    from keras_imagesent.model.run import load_run
     from keras_imagesent.search.collection import Collection
-    from keras_imagesent.serving.trained_part import load_part
 
     model_folder = args.index / "alignment"
     if (args.index / "collection.json").exists():
         if args.alignment or args.qdrant:
             raise InputError(f"{args.index} has its model and its store already: make a new index for others")
-        return Collection(args.index), load_part(model_folder, "alignment")
-    part = load_part(args.alignment, "alignment")
+        return Collection(args.index), load_run(model_folder, "alignment")
+    part = load_run(args.alignment, "alignment")
     source = Path(args.alignment) if args.alignment else shipped_alignment()
     source = source if source.is_dir() else source.parent
     model_folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def add_photos(collection, photos, complain, args):
     import tensorflow as tf
     from tqdm import tqdm
 
-    from keras_imagesent.serving.photo_model import load_photo_model
+    from keras_imagesent.model.photo_model import load_photo_model
 
     model = load_photo_model(
         args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False

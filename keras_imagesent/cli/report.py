@@ -66,18 +66,18 @@ def run(args):
 
 def show_alignment(args, run, photos, made_from):
     """Alignments, galleries and magnitudes, from the cache if it has them."""
-    from keras_imagesent.cli.align import own_beta
+    from keras_imagesent.model.run import own_beta
     from keras_imagesent.report.thumbnails import crop_region
 
     beta = args.beta if args.beta is not None else own_beta(run)
 
     def compute():
         from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
+        from keras_imagesent.model.run import load_run
         from keras_imagesent.report.alignments import align_split
-        from keras_imagesent.serving.trained_part import load_part
 
         print("alignments ...", flush=True)
-        part = load_part(run, "alignment")
+        part = load_run(run, "alignment")
         sentences = [part.vocabulary.encode(text) for captions in photos.captions for text in captions]
         words = word_magnitudes(part.model, [ids for ids in sentences if ids], part.vocabulary)
         return {

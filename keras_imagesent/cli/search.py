@@ -78,9 +78,9 @@ def line(hit, words):
 def embed_snippet(args):
     """The snippet's known words and their vectors (T, D)."""
     from keras_imagesent.alignment.encode import encode_sentences
-    from keras_imagesent.serving.trained_part import load_part
+    from keras_imagesent.model.run import load_run
 
-    part = load_part(args.index / "alignment", "alignment")
+    part = load_run(args.index / "alignment", "alignment")
     known = [(word, word_id) for word, word_id in part.vocabulary.positions(args.snippet) if word_id > 0]
     if not known:
         raise InputError(f"no word of {args.snippet!r} is in the model's vocabulary: try plainer words")
@@ -92,7 +92,7 @@ def embed_photo(args):
     """The photo's region vectors (R, D)."""
     import tensorflow as tf
 
-    from keras_imagesent.serving.photo_model import load_photo_model
+    from keras_imagesent.model.photo_model import load_photo_model
 
     model = load_photo_model(
         args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False

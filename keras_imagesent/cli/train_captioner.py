@@ -237,10 +237,10 @@ def make_optimizer(settings, steps):
 def self_critical_data(model, pairs, photos, vocabulary, size, args):
     """`(steps per epoch, function (epoch, start_step) -> dataset)` of sampled captions, scored by CIDEr."""
     from keras_imagesent.captioning.self_critical import END, SelfCritical
-    from keras_imagesent.data.tokeniser import tokenise
+    from keras_imagesent.data.tokenizer import tokenize
     from keras_imagesent.evaluation.cider import Cider
 
-    cider = Cider([[[*tokenise(caption), END] for caption in group] for group in photos.captions])
+    cider = Cider([[[*tokenize(caption), END] for caption in group] for group in photos.captions])
     critic = SelfCritical(model, pairs, vocabulary, cider.scores, size, args.seed)
     return critic.steps, critic.batches
 
@@ -278,14 +278,14 @@ class Validator:
     """After each epoch: perplexity, the same with shuffled photos, BLEU-4 and CIDEr; alarms are printed."""
 
     def __init__(self, pairs, vocabulary, settings):
-        from keras_imagesent.data.tokeniser import tokenise
+        from keras_imagesent.data.tokenizer import tokenize
         from keras_imagesent.evaluation.cider import Cider
 
         self.pairs, self.vocabulary, self.settings = pairs, vocabulary, settings
         self.first, self.item = pairs.items()
         self.references = [[] for _ in self.first]
         for text, item in zip(pairs.texts, self.item, strict=True):
-            self.references[item].append(tokenise(text))
+            self.references[item].append(tokenize(text))
         self.cider = Cider(self.references)
         self.tools, self.history = None, []
 

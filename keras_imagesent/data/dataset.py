@@ -17,7 +17,7 @@ from keras_imagesent.data.flickr_token import LINE, read_flickr_token
 from keras_imagesent.data.karpathy import read_karpathy
 from keras_imagesent.data.photo_check import MISSING, look_at
 from keras_imagesent.data.table import EXPECTED, read_csv, read_jsonl
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
 
@@ -160,7 +160,7 @@ def _whole_captions(entry, problems):
         item = f"{entry.filename} caption {number}"
         if not isinstance(caption, str) or not is_utf8(caption):
             problems.append(Problem(item, "not UTF-8 text"))
-        elif not tokenise(caption):
+        elif not tokenize(caption):
             problems.append(Problem(item, "has no words"))
         else:
             whole.append(" ".join(caption.split()))

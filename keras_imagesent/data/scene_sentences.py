@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 
 # what is meant -> the words for it
 NOUNS = {shape: (shape,) for shape in SHAPES} | {
@@ -81,7 +81,7 @@ def write_sentence(scene, mentioned, rng, rare=None):
         rng: `random.Random`.
         rare: an adjective for the first object, or None.
 
-    Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenise(text)`, end exclusive.
+    Returns the text and its phrases, `{"start", "end", "object"}` in words of `tokenize(text)`, end exclusive.
     """
     text, phrases = rng.choice(OPENINGS), []
     plain = len(mentioned) == 1  # who says little of the objects says where they are
@@ -94,9 +94,9 @@ def write_sentence(scene, mentioned, rng, rare=None):
         if rare and place == 0:
             phrase = f"{rare} {phrase}"
         text += "an " if phrase[0] in "aeiou" else "a "
-        start = len(tokenise(text))
+        start = len(tokenize(text))
         text += phrase
-        phrases.append({"start": start, "end": len(tokenise(text)), "object": number})
+        phrases.append({"start": start, "end": len(tokenize(text)), "object": number})
     if plain or rng.random() < 0.85:
         text += f" on the {rng.choice(GROUND_WORDS[scene['ground']])}"
     return f"{text[0].upper()}{text[1:]} .", phrases
@@ -149,7 +149,7 @@ def caption_is_true(caption, scene):
 @lru_cache(maxsize=10_000)
 def _parse(caption):
     """The ground that a sentence names, and what it says of each object; no objects if it is none of the language."""
-    sentence = _SENTENCE.fullmatch(" ".join(tokenise(caption)))
+    sentence = _SENTENCE.fullmatch(" ".join(tokenize(caption)))
     if not sentence:
         return None, []
     named = []

@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES, draw_scene
 from keras_imagesent.data.scene_sentences import RARE, caption_is_true, write_sentence
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
 __all__ = ["caption_is_true", "make_scenes", "phrase_boxes", "read_scenes"]
@@ -189,13 +189,13 @@ def _captions(scene, rng, rare_uses):
 def _phrases(scene):
     """Each phrase of a scene's sentences as text, with its object's box."""
     for caption in scene["captions"]:
-        words = tokenise(caption["text"])
+        words = tokenize(caption["text"])
         for start, end, box in phrase_boxes(scene, caption):
             yield " ".join(words[start:end]), box
 
 
 def phrase_boxes(scene, caption):
-    """Where each phrase of a caption lies: `[(first word, word after the last, box)]`, words as `tokenise` counts them.
+    """Where each phrase of a caption lies: `[(first word, word after the last, box)]`, words as `tokenize` counts them.
 
     Example:
 

@@ -167,7 +167,7 @@ def refuse_foreign(path, settings):
 
 
 def _batches_of_records(path, number=128):
-    """The serialised records of a shard, some at a time."""
+    """The serialized records of a shard, some at a time."""
     import tensorflow as tf
 
     try:
@@ -177,7 +177,7 @@ def _batches_of_records(path, number=128):
 
 
 def parse_records(records):
-    """Serialised records (n,) -> their fields; vectors stay bytes, sentences are ragged."""
+    """Serialized records (n,) -> their fields; vectors stay bytes, sentences are ragged."""
     import tensorflow as tf
 
     strings = ["filename", "split", "region_features", "boxes", "box_scores", "made_by"]
@@ -193,7 +193,7 @@ def parse_records(records):
 
 
 def encode_record(fields):
-    """One photo as a serialised tf.train.Example, the same bytes for the same photo.
+    """One photo as a serialized tf.train.Example, the same bytes for the same photo.
 
     Strings, arrays (kept as their bytes) and integers or lists of them, by the names of `parse_records`.
     """

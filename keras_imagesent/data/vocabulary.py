@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_imagesent.data.tokeniser import tokenise, typed_words
+from keras_imagesent.data.tokenizer import tokenize, typed_words
 from keras_imagesent.errors import InputError
 
 END = 0  # ends a sentence; padding holds it as well
@@ -42,7 +42,7 @@ class Vocabulary:
         """The vocabulary of the training captions: words seen at least `threshold` times (the paper: 5)."""
         counts, sentences = Counter(), 0
         for caption in captions:
-            counts.update(tokenise(caption))
+            counts.update(tokenize(caption))
             sentences += 1
         if not sentences:
             raise InputError("there are no training captions: the data set needs photos in a split called train")
@@ -71,7 +71,7 @@ class Vocabulary:
 
     def encode(self, sentence):
         """The ids of a sentence's words; words outside the vocabulary are dropped, as the paper's own code did."""
-        return [self._ids[word] for word in tokenise(sentence) if word in self._ids]
+        return [self._ids[word] for word in tokenize(sentence) if word in self._ids]
 
     def positions(self, sentence):
         """Every word as typed with its id, -1 outside the vocabulary: `[("A", 1), ("purple", -1)]`."""

@@ -1,6 +1,6 @@
 """All caption metrics of raw sentences at once."""
 
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.evaluation import coco_extra
 from keras_imagesent.evaluation.bleu import bleu
 from keras_imagesent.evaluation.cider import Cider
@@ -12,8 +12,8 @@ MEASURES = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "CIDEr", "ROUGE-L"
 class CaptionScorer:
     """Scores captions against raw references, rare words and all, in percent.
 
-    With Java and pycocoevalcap the sentences are tokenised by coco-caption's PTB tokeniser and METEOR is measured;
-    without them our own tokeniser is used, METEOR is None and `note` says why.
+    With Java and pycocoevalcap the sentences are tokenized by coco-caption's PTB tokenizer and METEOR is measured;
+    without them our own tokenizer is used, METEOR is None and `note` says why.
 
     Args:
         references: for each photo a list of raw sentences; photos may differ in number of them.
@@ -33,8 +33,8 @@ class CaptionScorer:
     @property
     def note(self):
         if self.missing:
-            return f"Words by our own tokeniser; no METEOR and no PTB tokeniser here: {self.missing}."
-        return "Words by coco-caption's PTB tokeniser."
+            return f"Words by our own tokenizer; no METEOR and no PTB tokenizer here: {self.missing}."
+        return "Words by coco-caption's PTB tokenizer."
 
     def score(self, captions, meteor=True):
         """The measures of one caption a photo: a dict in the order of `MEASURES`, in percent."""
@@ -49,4 +49,4 @@ class CaptionScorer:
         return {name: value if value is None else 100 * value for name, value in zip(MEASURES, values, strict=True)}
 
     def _words(self, sentences):
-        return [tokenise(text) for text in sentences] if self.missing else coco_extra.ptb_tokenise(sentences)
+        return [tokenize(text) for text in sentences] if self.missing else coco_extra.ptb_tokenize(sentences)

@@ -34,9 +34,9 @@ class CaptionRun:
     """
 
     def __init__(self, run):
-        from keras_imagesent.serving.trained_part import load_part
+        from keras_imagesent.model.run import load_run
 
-        part = load_part(run, "captioner")
+        part = load_run(run, "captioner")
         self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
         self.beam = self.settings.get("beam", 3)
         self.length_penalty = self.settings.get("length_penalty", 0.7)
@@ -198,17 +198,17 @@ def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5
 
 
 def n_best(model, alignment, photos, captions):
-    """For each photo `[(caption, normalised log probability, alignment score)]`."""
+    """For each photo `[(caption, normalized log probability, alignment score)]`."""
     from keras_imagesent.alignment.alignment_model import load_alignment
     from keras_imagesent.alignment.encode import encode_photos, encode_sentences
     from keras_imagesent.evaluation.retrieval import score_pairs
-    from keras_imagesent.serving.trained_part import load_part
+    from keras_imagesent.model.run import load_run
 
     token_ids, log_probs = model.search(model.vectors(photos), beam=captions, captions=captions)
     lengths = np.minimum((token_ids > 0).sum(axis=2) + 1, token_ids.shape[2])
     ranks = log_probs / lengths**model.length_penalty
     texts = [[model.vocabulary.decode(ids) for ids in group] for group in token_ids]
-    aligner, vocabulary = load_alignment(alignment), load_part(alignment, "alignment").vocabulary
+    aligner, vocabulary = load_alignment(alignment), load_run(alignment, "alignment").vocabulary
     regions = encode_photos(aligner, photos.regions())
     words = encode_sentences(aligner, [vocabulary.encode(text) for group in texts for text in group])
     layer = aligner.get_layer("scores")
@@ -246,9 +246,9 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
             rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
     if alignment and snippets:
         from keras_imagesent.alignment.alignment_model import load_alignment
-        from keras_imagesent.serving.trained_part import load_part
+        from keras_imagesent.model.run import load_run
 
-        vocabulary = load_part(alignment, "alignment").vocabulary
+        vocabulary = load_run(alignment, "alignment").vocabulary
         found = best_snippets(load_alignment(alignment), vocabulary, vectors, frames, snippets)
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
     if all(region.snippet for region in regions):

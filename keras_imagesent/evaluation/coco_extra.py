@@ -1,4 +1,4 @@
-"""METEOR and the PTB tokeniser: coco-caption's own, through pycocoevalcap and Java, where both are there."""
+"""METEOR and the PTB tokenizer: coco-caption's own, through pycocoevalcap and Java, where both are there."""
 
 import contextlib
 import functools
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 
 def missing():
-    """What keeps METEOR and the PTB tokeniser away, in words; None where nothing does.
+    """What keeps METEOR and the PTB tokenizer away, in words; None where nothing does.
 
     Example:
         >>> missing()
@@ -21,11 +21,11 @@ def missing():
     return None
 
 
-def ptb_tokenise(sentences):
-    """The words of raw sentences by the PTB tokeniser, lower case, punctuation dropped: a list of lists.
+def ptb_tokenize(sentences):
+    """The words of raw sentences by the PTB tokenizer, lower case, punctuation dropped: a list of lists.
 
     Example:
-        >>> ptb_tokenise(["A man's dog."])
+        >>> ptb_tokenize(["A man's dog."])
         [['a', 'man', "'s", 'dog']]
     """
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences, phrase_words
 from keras_imagesent.alignment.phrases import decode_phrases
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
 
@@ -109,11 +109,11 @@ def points(boxes, human_boxes):
 def find_phrase(phrase, captions):
     """The first caption (its number, and the phrase's first and last word in it) that contains a phrase, or None.
 
-    Words are those of the tokeniser, as typed in neither.
+    Words are those of the tokenizer, as typed in neither.
     """
-    wanted = tokenise(phrase)
+    wanted = tokenize(phrase)
     for number, caption in enumerate(captions):
-        words = tokenise(caption)
+        words = tokenize(caption)
         for start in range(len(words) - len(wanted) + 1):
             if wanted and words[start : start + len(wanted)] == wanted:
                 return number, start, start + len(wanted) - 1

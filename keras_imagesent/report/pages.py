@@ -10,7 +10,10 @@ from pathlib import Path
 from keras_imagesent.report.curves import draw_curves
 
 PHOTOS_IN_A_FILE = 20
-SHARED = {"live": ("style.css", "overlay.js"), "static": ("report.css", "listing.js", "photos.js", "galleries.js")}
+SHARED = {
+    "serving/live": ("style.css", "overlay.js"),
+    "report/static": ("report.css", "listing.js", "photos.js", "galleries.js"),
+}
 
 
 def write_report(out, title, photos, thumbnails, alignment=None, captions=None, tables=(), logs=None, magnitudes=None):
@@ -35,7 +38,7 @@ def write_report(out, title, photos, thumbnails, alignment=None, captions=None, 
     (out / "data").mkdir(parents=True, exist_ok=True)
     for folder, names in SHARED.items():
         for name in names:
-            shutil.copyfile(files("keras_imagesent.report") / folder / name, out / name)
+            shutil.copyfile(files("keras_imagesent") / folder / name, out / name)
     pages = {"index.html": "Overview", "photos.html": "Photos"}
     if alignment:
         pages["galleries.html"] = "Galleries"

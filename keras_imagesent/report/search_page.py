@@ -36,8 +36,8 @@ def write_search_page(path, query, hits, words=None, photo=None):
 
     >>> write_search_page("found.html", "red bus", collection.search_regions(vectors))
     """
-    shared = (("live", "style.css"), ("static", "report.css"))
-    style = "".join((files("keras_imagesent.report") / folder / name).read_text() for folder, name in shared)
+    shared = ("serving/live/style.css", "report/static/report.css")
+    style = "".join((files("keras_imagesent") / name).read_text() for name in shared)
     text = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(query)}</title><link rel="icon" href="data:,">

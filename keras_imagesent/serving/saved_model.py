@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_imagesent import __version__
-from keras_imagesent.serving.photo_model import IMAGE_BYTES, SENTENCES
+from keras_imagesent.model.photo_model import IMAGE_BYTES, SENTENCES
 from keras_imagesent.serving.warmup import write_warmup
 
 EXTRA = "assets.extra"

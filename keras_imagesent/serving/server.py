@@ -56,7 +56,7 @@ class Server:
         self._socket = listen(host, rest_port)  # before the models: a taken port is told at once
         self.store = ModelStore(models, poll_seconds)
         self.batcher = Batcher(batch_threads, max_batch_size, max_queued_rows, batch_wait_seconds)
-        page = importlib.resources.files("keras_imagesent") / "report" / "live"
+        page = importlib.resources.files("keras_imagesent") / "serving" / "live"
         rest = RestApi(self.store, self.batcher, timeout, max_body_bytes, max_bytes_under_way, cors, page)
         config = uvicorn.Config(
             rest.app,

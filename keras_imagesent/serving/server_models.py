@@ -18,7 +18,7 @@ class ModelVersion:
 
     def __init__(self, name, folder):
         import tensorflow as tf
-        import tensorflow_text  # noqa: F401  registers the operations of the tokeniser
+        import tensorflow_text  # noqa: F401  registers the operations of the tokenizer
         from tensorflow.core.protobuf import saved_model_pb2
 
         self.name = name

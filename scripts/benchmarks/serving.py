@@ -71,9 +71,9 @@ def photo_model():
     from keras_imagesent.captioning.captioner import build_captioner
     from keras_imagesent.data.vocabulary import Vocabulary
     from keras_imagesent.errors import InputError
+    from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
+    from keras_imagesent.model.run import Run
     from keras_imagesent.regions.backbone import build_backbone
-    from keras_imagesent.serving.photo_model import PhotoModel, load_photo_model
-    from keras_imagesent.serving.trained_part import Part
 
     search = {"beam": BEAM, "captions": BEAM, "max_length": LENGTH}
     try:
@@ -81,7 +81,7 @@ def photo_model():
     except InputError:
         words = [f"word{i}" for i in range(2537)]
         captioner = build_captioner(1280, len(words), "lstm", 512, 256)
-        part = Part(captioner, Vocabulary(words, [1] * len(words)))
+        part = Run(captioner, Vocabulary(words, [1] * len(words)))
         return PhotoModel(build_backbone(weights=None), captioner=part, **search)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from keras_imagesent.cli.main import main
 from keras_imagesent.data.shards import Prepared
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.evaluation.cider import Cider
 from keras_imagesent.report.alignments import align_split
 from tests.report.chromium import open_browser, open_page
@@ -70,7 +70,7 @@ def test_alignments_are_the_models(work, report):
 
     for k in (0, len(found) - 1):
         for sentence, text in zip(found[k]["sentences"], photos.captions[k], strict=True):
-            assert tokenise(" ".join(sentence["words"])) == tokenise(text)  # the words stand as typed
+            assert tokenize(" ".join(sentence["words"])) == tokenize(text)  # the words stand as typed
             known = [i > 0 for _, i in vocabulary.positions(text)][: len(sentence["words"])]
             assert [region >= 0 for region in sentence["before"]] == known
             assert sum(sentence["beforeScores"]) == pytest.approx(score(k, text), abs=0.02)
@@ -89,8 +89,8 @@ def test_captions_are_the_models(work, report):
     frames = photos.region_features[:, 0].astype(np.float32)
     answer = model.caption_features(frames)
     assert [f["caption"]["text"] for f in found] == [t.decode() for t in answer["captions"].numpy()[:, 0]][: len(found)]
-    cider = Cider([[tokenise(text) for text in captions] for captions in photos.captions])
-    said = cider.scores([tokenise(f["caption"]["text"]) for f in found], range(len(found)))
+    cider = Cider([[tokenize(text) for text in captions] for captions in photos.captions])
+    said = cider.scores([tokenize(f["caption"]["text"]) for f in found], range(len(found)))
     np.testing.assert_allclose([f["caption"]["cider"] for f in found], said, atol=1e-3)
     distances = np.linalg.norm(frames[0] - train.region_features[:, 0].astype(np.float32), axis=1)
     assert found[0]["neighbour"]["filename"] == train.filenames[distances.argmin()]

@@ -14,7 +14,7 @@ import pytest
 
 from keras_imagesent.alignment.alignment_model import load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
-from keras_imagesent.cli.align import joining_words, opening_words, own_beta, snippets
+from keras_imagesent.alignment.snippets import joining_words, opening_words, snippets
 from keras_imagesent.cli.main import main
 from keras_imagesent.evaluation.alignment_tables import (
     average_checkpoints,
@@ -23,6 +23,7 @@ from keras_imagesent.evaluation.alignment_tables import (
     read_items,
     retrieval_table,
 )
+from keras_imagesent.model.run import own_beta
 from tests.tiny_prepared import PLACES, THINGS, write_tiny_prepared
 
 SMALL = ["--dim", "24", "--units", "16", "--word-dim", "12", "--batch-size", "20", "--learning-rate", "0.01"]

@@ -12,7 +12,7 @@ from keras_imagesent.data.dataset import check_dataset, read_dataset
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES, draw_scene
 from keras_imagesent.data.scene_sentences import COLOUR_WORDS, GROUND_WORDS, RARE
 from keras_imagesent.data.scenes import caption_is_true, invent_scenes, make_scenes, phrase_boxes, read_scenes
-from keras_imagesent.data.tokeniser import tokenise
+from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 
@@ -77,7 +77,7 @@ def test_phrase_boxes_csv_names_phrases_of_the_captions(tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["filename", "phrase", "x0", "y0", "x1", "y1"]
     for row in rows:
-        sentences = [f" {' '.join(tokenise(caption['text']))} " for caption in scenes[row["filename"]]["captions"]]
+        sentences = [f" {' '.join(tokenize(caption['text']))} " for caption in scenes[row["filename"]]["captions"]]
         assert any(f" {row['phrase']} " in sentence for sentence in sentences)
         assert [float(row[edge]) for edge in ("x0", "y0", "x1", "y1")] in [
             thing["box"] for thing in scenes[row["filename"]]["objects"]
@@ -88,7 +88,7 @@ def test_every_phrase_lies_on_the_only_object_it_can_mean(scenes):
     checked = 0
     for scene in scenes:
         for caption in scene["captions"]:
-            words = tokenise(caption["text"])
+            words = tokenize(caption["text"])
             for phrase, (start, end, box) in zip(caption["phrases"], phrase_boxes(scene, caption), strict=True):
                 thing = scene["objects"][phrase["object"]]
                 assert box == thing["box"]
@@ -115,7 +115,7 @@ def test_plain_sentences_name_only_shapes_and_ground_and_the_others_every_colour
     captions = [(scene, caption) for scene in scenes for caption in scene["captions"]]
     plain = 0
     for scene, caption in captions:
-        words = set(tokenise(caption["text"]))
+        words = set(tokenize(caption["text"]))
         things = [scene["objects"][phrase["object"]] for phrase in caption["phrases"]]
         coloured = all(words & set(COLOUR_WORDS[thing["colour"]]) for thing in things)
         if not coloured:
@@ -152,7 +152,7 @@ def test_scenes_have_what_makes_them_hard(scenes):
 def test_rare_words_stay_out_of_the_vocabulary_and_synonyms_are_in_it(scenes):
     captions = [caption["text"] for scene in scenes if scene["split"] == "train" for caption in scene["captions"]]
     words = set(Vocabulary.from_captions(captions).words)
-    said = Counter(word for caption in captions for word in tokenise(caption))
+    said = Counter(word for caption in captions for word in tokenize(caption))
     assert sum(said[word] > 0 for word in RARE) >= 15
     assert not words & set(RARE)
     assert {"ball", "sphere", "box", "square", "purple", "violet", "big", "large", "ring", "hoop"} <= words

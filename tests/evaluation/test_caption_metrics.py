@@ -43,8 +43,8 @@ def test_cider_wants_one_candidate_a_photo():
 
 
 @pytest.mark.skipif(coco_extra.missing() is not None, reason=str(coco_extra.missing()))
-def test_meteor_and_the_ptb_tokeniser_run_through_java():
-    words = coco_extra.ptb_tokenise(["A man's dog, two cats.", "Hi"])
+def test_meteor_and_the_ptb_tokenizer_run_through_java():
+    words = coco_extra.ptb_tokenize(["A man's dog, two cats.", "Hi"])
     assert words == [["a", "man", "'s", "dog", "two", "cats"], ["hi"]]
     same = [["a", "dog", "runs"], ["two", "cats"]]
     assert coco_extra.meteor(same, [[words] for words in same]) > 0.9

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_imagesent import report
+from keras_imagesent import serving
 from keras_imagesent.errors import InputError
 from keras_imagesent.report.pictures import PALETTE, _ink, draw_alignment, draw_regions
 
@@ -76,7 +76,7 @@ def test_words_can_be_read_on_every_colour():
     for colour in PALETTE:
         lights = sorted(linear(c) @ brightness + 0.05 for c in (colour, _ink(colour)))
         assert lights[1] / lights[0] >= 4.5  # WCAG's AA
-    style = (Path(report.__file__).parent / "live" / "style.css").read_text()
+    style = (Path(serving.__file__).parent / "live" / "style.css").read_text()
     assert [re.search(f"--c{i}: (#[0-9a-f]{{6}})", style)[1].upper() for i in range(7)] == list(PALETTE)
 
 

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_imagesent.model.photo_model import load_photo_model
 from keras_imagesent.serving.client import Client
 from keras_imagesent.serving.litert_export import export_litert
 from keras_imagesent.serving.onnx_export import export_onnx
-from keras_imagesent.serving.photo_model import load_photo_model
 from keras_imagesent.serving.saved_model import export_saved_model
 from keras_imagesent.serving.server import Server
 from tests.serving.photos import photos

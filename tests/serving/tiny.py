@@ -8,10 +8,10 @@ from keras import layers
 from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring
 from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.model.photo_model import PhotoModel
+from keras_imagesent.model.run import Run
 from keras_imagesent.regions.select_boxes import SelectBoxes
 from keras_imagesent.regions.yolo import DecodeBoxes
-from keras_imagesent.serving.photo_model import PhotoModel
-from keras_imagesent.serving.trained_part import Part
 
 SIZE, FEATURES, CLASSES = 64, 16, 6
 TEXT = "a dog red blue ball on the grass man runs big small in with water two children play white black"
@@ -44,7 +44,7 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     backbone, detector = tiny_backbone(), tiny_detector()
     captioner = build_captioner(FEATURES, len(WORDS), cell=cell, units=24, word_dim=12, max_words=10)
     if not whole:
-        return PhotoModel(backbone, captioner=Part(captioner, VOCABULARY, {"cell": cell}), **settings)
+        return PhotoModel(backbone, captioner=Run(captioner, VOCABULARY, {"cell": cell}), **settings)
     region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
     alignment = build_alignment(
         FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, classes=CLASSES, max_words=12
@@ -52,9 +52,9 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     return PhotoModel(
         backbone,
         detector,
-        captioner=Part(captioner, VOCABULARY, {"cell": cell}, {"cider": 50.0}),
-        region_captioner=Part(region_captioner, VOCABULARY),
-        alignment=Part(alignment, VOCABULARY),
+        captioner=Run(captioner, VOCABULARY, {"cell": cell}, {"cider": 50.0}),
+        region_captioner=Run(region_captioner, VOCABULARY),
+        alignment=Run(alignment, VOCABULARY),
         **settings,
     )
 

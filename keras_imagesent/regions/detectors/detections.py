@@ -41,8 +41,8 @@ def best_boxes(outputs, image_size):
     """Detector outputs -> boxes (B,19,4) as x0, y0, x1, y1 in 0..1 and scores (B,19), the best first.
 
     Boxes come as y0, x0, y1, x1. The object-detection API gives them in 0..1; Model Garden in pixels of its own
-    input, with `image_info` to undo its scaling, unless it was exported with normalised coordinates. Boxes none of
-    which reaches beyond 2 are taken as normalised: no detector gives boxes of two pixels only.
+    input, with `image_info` to undo its scaling, unless it was exported with normalized coordinates. Boxes none of
+    which reaches beyond 2 are taken as normalized: no detector gives boxes of two pixels only.
     """
     boxes = tf.cast(outputs["detection_boxes"], tf.float32)  # (B,N,4)
     scores = tf.cast(outputs["detection_scores"], tf.float32)  # (B,N)

@@ -1,4 +1,4 @@
-"""The tokeniser, and its twin inside the graph: equal on every caption, every character, and on noise."""
+"""The tokenizer, and its twin inside the graph: equal on every caption, every character, and on noise."""
 
 import json
 import random
@@ -8,12 +8,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_imagesent.data.graph_tokeniser import SentenceToIds, tokenise_in_graph, typed_words_in_graph
-from keras_imagesent.data.tokeniser import tokenise, typed_words
+from keras_imagesent.data.graph_tokenizer import SentenceToIds, tokenize_in_graph, typed_words_in_graph
+from keras_imagesent.data.tokenizer import tokenize, typed_words
 from keras_imagesent.data.vocabulary import Vocabulary
 from tests.conftest import SHARED, needs_shared
 
-in_graph = tf.function(tokenise_in_graph, input_signature=[tf.TensorSpec([None], tf.string)])
+in_graph = tf.function(tokenize_in_graph, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
 def graph_words(sentences):
@@ -37,20 +37,20 @@ def graph_words(sentences):
     ],
 )
 def test_the_rule(sentence, words):
-    assert tokenise(sentence) == words.split()
+    assert tokenize(sentence) == words.split()
     assert graph_words([sentence]) == [words.split()]
 
 
 def test_on_english_it_is_the_papers_rule():
     sentence = "The boy's 3 dogs -- ALL of them -- can't swim."
     kept = "".join(c for c in sentence.lower() if c in "abcdefghijklmnopqrstuvwxyz0123456789 ")
-    assert tokenise(sentence) == kept.split()
+    assert tokenize(sentence) == kept.split()
 
 
 def test_every_character_gives_the_same_words_in_both():
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     sentences = [" ".join(characters[start : start + 512]) for start in range(0, len(characters), 512)]
-    assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
+    assert graph_words(sentences) == [tokenize(sentence) for sentence in sentences]
 
 
 def test_noise_gives_the_same_words_in_both():
@@ -64,18 +64,18 @@ def test_noise_gives_the_same_words_in_both():
         return random_.choice(tricky) if random_.random() < 0.2 else chr(random_.randrange(low, high))
 
     sentences = ["".join(character() for _ in range(random_.randrange(1, 25))) for _ in range(10_000)]
-    assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
+    assert graph_words(sentences) == [tokenize(sentence) for sentence in sentences]
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=20))
 def test_whatever_hypothesis_finds_gives_the_same_words_in_both(sentences):
-    assert graph_words(sentences) == [tokenise(sentence) for sentence in sentences]
+    assert graph_words(sentences) == [tokenize(sentence) for sentence in sentences]
 
 
-def test_tokenising_words_again_changes_nothing():
-    words = tokenise("Ǆ ﬃ 23½ Straße ℌ İstanbul")
-    assert tokenise(" ".join(words)) == words
+def test_tokenizing_words_again_changes_nothing():
+    words = tokenize("Ǆ ﬃ 23½ Straße ℌ İstanbul")
+    assert tokenize(" ".join(words)) == words
 
 
 def test_bytes_that_are_no_utf8_do_not_stop_the_graph():
@@ -87,7 +87,7 @@ def test_every_caption_of_flickr8k_gives_the_same_words_in_both():
     images = json.loads((SHARED / "flickr8k/dataset.json").read_text())["images"]
     sentences = [sentence for image in images for sentence in image["sentences"]]
     assert len(sentences) == 35_000
-    words = [tokenise(sentence["raw"]) for sentence in sentences]
+    words = [tokenize(sentence["raw"]) for sentence in sentences]
     assert graph_words([sentence["raw"] for sentence in sentences]) == words
     assert words == [sentence["tokens"] for sentence in sentences]  # Karpathy's own
 

@@ -7,12 +7,12 @@ from keras_imagesent.alignment.phrases import decode_phrases_in_graph
 from keras_imagesent.alignment.region_encoder import region_inputs
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
-from keras_imagesent.data.graph_tokeniser import SentenceToIds
+from keras_imagesent.data.graph_tokenizer import SentenceToIds
 from keras_imagesent.errors import InputError
+from keras_imagesent.model.run import load_keras, load_run
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.photo import OK, decode_pixels
 from keras_imagesent.regions.pool_regions import PoolRegions
-from keras_imagesent.serving.trained_part import load_keras, load_part
 from keras_imagesent.shipped import shipped
 
 IMAGE_BYTES = tf.TensorSpec([None], tf.string, "image_bytes")
@@ -41,9 +41,9 @@ def load_photo_model(
     return PhotoModel(
         load_keras(backbone or shipped("backbone.keras")),
         load_keras(detector or shipped("detector.keras")) if detector is not False else None,
-        captioner=load_part(captioner, "captioner"),
-        region_captioner=load_part(region_captioner, "region_captioner"),
-        alignment=load_part(alignment, "alignment"),
+        captioner=load_run(captioner, "captioner"),
+        region_captioner=load_run(region_captioner, "region_captioner"),
+        alignment=load_run(alignment, "alignment"),
         **search,
     )
 
@@ -57,13 +57,13 @@ class PhotoModel(tf.Module):
     Args:
         backbone: pixels (B,S,S,3) -> feature map.
         detector: pixels -> boxes and scores; None if only whole photos are captioned.
-        captioner, region_captioner, alignment: `Part`s; None leaves the functions out that need them.
+        captioner, region_captioner, alignment: `Run`s; None leaves the functions out that need them.
         beam, length_penalty: of the beam search; None takes what each captioner's settings say, else 3 and 0.7; with
             `rerank`, a beam of 20, all of which are ranked anew.
         captions: how many for a photo; None is 3, or the beam if that is smaller.
         max_length: most words of a caption.
         beta: strength of the MRF's ties between neighbouring words (Eq. 12); None takes the alignment's own, else 1.
-        rerank: weight of the alignment's score of a caption beside its normalised log probability.
+        rerank: weight of the alignment's score of a caption beside its normalized log probability.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class PhotoModel(tf.Module):
         """Photos and sentences (B,) -> each word's region by the MRF, the similarities that decide it, with the
         detector's prior in full (`phrase_words`), and the score as trained (Eq. 8)."""
         images = self._embed_image(image_bytes)
-        typed, token_ids, place = self._tokenise(sentences)
+        typed, token_ids, place = self._tokenize(sentences)
         mask = images["region_mask"]
         word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
         vectors = self.sentence_encoder({"token_ids": token_ids})
@@ -184,7 +184,7 @@ class PhotoModel(tf.Module):
     @tf.function(input_signature=[SENTENCES], autograph=False)
     def embed_sentence(self, sentences):
         """Sentences (B,) -> the word vectors `word_vectors` (B,T,D) (Eq. 6), `token_ids` and `word_mask` (B,T)."""
-        _, token_ids, _ = self._tokenise(sentences)
+        _, token_ids, _ = self._tokenize(sentences)
         mask = token_ids > 0
         vectors = self.sentence_encoder({"token_ids": token_ids})
         vectors = tf.where(mask[:, :, None], vectors, 0.0)
@@ -277,7 +277,7 @@ class PhotoModel(tf.Module):
             return total
         return total / tf.maximum(tf.reduce_sum(tf.cast(word_mask, tf.float32), axis=1), 1.0)
 
-    def _tokenise(self, sentences):
+    def _tokenize(self, sentences):
         """Sentences (B,) -> typed words (B,W), known words' ids (B,T), each typed word's place among them or -1."""
         most = self.max_words
         typed, ids = self._sentence_to_ids(sentences)
@@ -288,7 +288,7 @@ class PhotoModel(tf.Module):
         return typed.to_tensor("", shape=[None, MOST_TYPED_WORDS]), known, place
 
     def _rerank(self, token_ids, log_probs, found):
-        """The best of all captions in the beam by normalised log probability + rerank * the alignment's score."""
+        """The best of all captions in the beam by normalized log probability + rerank * the alignment's score."""
         mine, theirs = self.captioner.vocabulary, self.alignment.vocabulary
         other_id = [0, *((theirs.encode(word) or [0])[0] for word in mine.words)]
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))

@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-import keras_imagesent.report
+import keras_imagesent.serving
 from keras_imagesent.alignment.phrases import decode_phrases
 from tests.report.chromium import open_browser, open_page
-from tests.report.test_phrases_js import in_python, make_cases
+from tests.serving.test_phrases_js import in_python, make_cases
 from tests.serving.tiny import tiny_photo_model
 
-PAGE = Path(keras_imagesent.report.__file__).parent / "live" / "index.html"
+PAGE = Path(keras_imagesent.serving.__file__).parent / "live" / "index.html"
 SENTENCE = "a big dog zzz runs on the red grass with two white children in black water"
 
 

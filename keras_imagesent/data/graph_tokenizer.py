@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_imagesent.data.tokeniser import BLANKS, UNSEEN
+from keras_imagesent.data.tokenizer import BLANKS, UNSEEN
 
 
 def _characters(escaped):
@@ -25,12 +25,12 @@ def typed_words_in_graph(sentences):
     return tf.ragged.boolean_mask(typed, has_letters), tf.ragged.boolean_mask(words, has_letters)
 
 
-def tokenise_in_graph(sentences):
-    """Strings (B,) -> ragged words (B, None): `tokenise` as a graph.
+def tokenize_in_graph(sentences):
+    """Strings (B,) -> ragged words (B, None): `tokenize` as a graph.
 
     Example:
 
-    >>> tokenise_in_graph(tf.constant(["A red-haired MAN!"]))
+    >>> tokenize_in_graph(tf.constant(["A red-haired MAN!"]))
     <tf.RaggedTensor [[b'a', b'redhaired', b'man']]>
     """
     return typed_words_in_graph(sentences)[1]

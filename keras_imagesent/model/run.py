@@ -15,7 +15,7 @@ from keras_imagesent.shipped import shipped
 
 
 @dataclasses.dataclass
-class Part:
+class Run:
     """A trained model with the vocabulary it speaks, how it was trained, and what it scored on validation photos."""
 
     model: keras.Model
@@ -24,14 +24,14 @@ class Part:
     metrics: dict = dataclasses.field(default_factory=dict)
 
 
-def load_part(path, name):
+def load_run(path, name):
     """A trained model from its run folder, or from a `.keras` file beside its `vocabulary.json`."""
     if path is False:
         return None
     path = Path(path or shipped(name))
     file = path / "model.keras" if path.is_dir() else path
     settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
-    return Part(
+    return Run(
         load_keras(file),
         Vocabulary.load(file.with_name("vocabulary.json")),
         json.loads(settings.read_text()) if settings.is_file() else {},
@@ -44,3 +44,10 @@ def load_keras(path):
         return keras.saving.load_model(path, compile=False)
     except ValueError as error:
         raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None
+
+
+def own_beta(run):
+    """The beta that a run chose on its validation split; 1 if it chose none."""
+    path = (run if run.is_dir() else run.parent) / "settings.json"
+    settings = json.loads(path.read_text()) if path.is_file() else {}
+    return 1.0 if settings.get("beta") is None else float(settings["beta"])

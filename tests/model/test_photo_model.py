@@ -9,8 +9,8 @@ from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.max_sim import max_sim
 from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.errors import InputError
-from keras_imagesent.serving.photo_model import PhotoModel, load_photo_model
-from keras_imagesent.serving.trained_part import Part, load_part
+from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
+from keras_imagesent.model.run import Run, load_run
 from tests.serving.photos import draw, encode, odd_photos
 from tests.serving.tiny import CLASSES, FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
 
@@ -102,7 +102,7 @@ def test_words_look_for_their_regions_with_the_detectors_prior_in_full_and_score
     alignment = build_alignment(
         FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, prior=0.25, classes=CLASSES, max_words=12
     )
-    parts = {"captioner": model.captioner, "alignment": Part(alignment, VOCABULARY)}
+    parts = {"captioner": model.captioner, "alignment": Run(alignment, VOCABULARY)}
     placed = PhotoModel(model.backbone, model.extractor.get_layer("tiny_detector"), **parts, beta=0.0)
     answer = numpy(placed.align(tf.constant([JPEG]), tf.constant(["a dog runs"])))
     image = numpy(placed.embed_image(tf.constant([JPEG])))
@@ -145,20 +145,20 @@ def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
     run.mkdir()
     model.captioner.model.save(run / "model.keras")
     with pytest.raises(InputError, match="no vocabulary"):
-        load_part(run, "captioner")
+        load_run(run, "captioner")
     VOCABULARY.save(run / "vocabulary.json")
-    part = load_part(run, "captioner")
+    part = load_run(run, "captioner")
     assert part.vocabulary.words == WORDS
     assert part.metrics == {}
     (run / "best").mkdir()
     (run / "best" / "scores.json").write_text('{"best": [{"scores": {"cider": 50.0}}, {"scores": {"cider": 49.0}}]}')
-    assert load_part(run, "captioner").metrics == {"cider": 50.0}
-    assert load_part(run / "model.keras", "captioner").vocabulary.words == WORDS
+    assert load_run(run, "captioner").metrics == {"cider": 50.0}
+    assert load_run(run / "model.keras", "captioner").vocabulary.words == WORDS
     (tmp_path / "junk.keras").write_bytes(b"junk")
     with pytest.raises(InputError, match="junk.keras"):
         load_photo_model(backbone=tmp_path / "junk.keras")
     with pytest.raises(InputError, match="none"):
-        load_part(tmp_path / "none", "captioner")
+        load_run(tmp_path / "none", "captioner")
 
     backbone = tmp_path / "backbone.keras"
     model.backbone.save(backbone)
@@ -173,5 +173,5 @@ def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
 def test_alignment_run_folder(model, tmp_path):
     model.alignment.model.save(tmp_path / "model.keras")
     VOCABULARY.save(tmp_path / "vocabulary.json")
-    part = load_part(tmp_path, "alignment")
+    part = load_run(tmp_path, "alignment")
     assert isinstance(part.model.get_layer("region_encoder"), keras.Model)

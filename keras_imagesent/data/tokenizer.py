@@ -1,4 +1,4 @@
-"""Sentences to words, in plain Python: the twin of `graph_tokeniser.py` for runtimes that take token ids."""
+"""Sentences to words, in plain Python: the twin of `graph_tokenizer.py` for runtimes that take token ids."""
 
 import re
 import unicodedata
@@ -47,14 +47,14 @@ def _letters(text):
     return "".join(character for character in text if unicodedata.category(character)[0] in "LMN")
 
 
-def tokenise(text):
+def tokenize(text):
     """The words of a sentence: folded, everything but letters, marks and digits deleted, split at blanks.
 
     On English this is the paper's rule (section 4, data preprocessing): lowercase, delete non-alphanumeric characters.
 
     Example:
 
-    >>> tokenise("Two dogs' toys , don't touch .")
+    >>> tokenize("Two dogs' toys , don't touch .")
     ['two', 'dogs', 'toys', 'dont', 'touch']
     """
     return [word for _, word in typed_words(text)]

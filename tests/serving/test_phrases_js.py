@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import keras_imagesent.report
+import keras_imagesent.serving
 from keras_imagesent.alignment.phrases import decode_phrases
 
-SCRIPT = Path(keras_imagesent.report.__file__).parent / "live" / "phrases.js"
+SCRIPT = Path(keras_imagesent.serving.__file__).parent / "live" / "phrases.js"
 RUN = """
 const { decodePhrases } = require(process.argv[1]);
 const cases = JSON.parse(require("fs").readFileSync(0));
