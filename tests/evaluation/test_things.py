@@ -1,0 +1,34 @@
+import pytest
+
+from keras_imagesent.evaluation.things import count_named, thing_words, things_in, things_shown, things_table
+
+
+def test_every_word_of_every_thing_is_one_token():
+    from keras_imagesent.data.tokenizer import tokenize
+
+    assert len(thing_words()) >= 60
+    for words in thing_words().values():
+        assert all(tokenize(word) == [word] for word in words)
+
+
+def test_a_synonym_names_the_thing_and_a_part_of_a_word_does_not():
+    assert things_in("A KITTEN sleeps.") == {"cat"}
+    assert things_in("a catalog of businesses") == set()
+
+
+def test_a_thing_is_shown_when_three_people_name_it_once_or_twice_each():
+    assert things_shown(["a cat and a cat", "cats", "a dog", "a dog", "dogs"]) == {"dog"}
+
+
+def test_named_counts_only_photos_that_show_the_thing():
+    references = [["a cat"] * 3, ["a dog"] * 3, ["a dog", "a dog", "a wolf"]]
+    assert count_named(["a cat", "a cat", "a dog"], references) == {"cat": (1, 1), "dog": (1, 0)}
+
+
+def test_table_leaves_out_rare_things_and_weighs_by_photos():
+    references = [["a cat"] * 3] * 30 + [["a dog"] * 3] * 10 + [["a bus"] * 3] * 9
+    captions = ["a cat"] * 40 + ["a bus"] * 9
+    rows = things_table({"a": captions, "b": ["a dog"] * 49}, references, "dev").rows
+    assert rows[0] == ["all of them", 40, pytest.approx(75.0), pytest.approx(25.0)]
+    assert [row[0] for row in rows[1:]] == ["cat", "dog"]
+    assert rows[1][2:] == [100.0, 0.0]
