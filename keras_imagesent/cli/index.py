@@ -67,15 +67,25 @@ def run(args):
 
 def open_index(args):
     """The collection and the alignment model that made it; a new one takes a copy of the model named."""
+    from keras_imagesent.data.atomic import only_writer
     from keras_imagesent.model.run import load_run
     from keras_imagesent.search.collection import Collection
 
     model_folder = args.index / "alignment"
-    if (args.index / "collection.json").exists():
-        if args.alignment or args.qdrant:
-            raise InputError(f"{args.index} has its model and its store already: make a new index for others")
-        return Collection(args.index), load_run(model_folder, "alignment")
-    part = load_run(args.alignment, "alignment")
+    if not (args.index / "collection.json").exists():
+        part = load_run(args.alignment, "alignment")  # before the folder is made: the name may be wrong
+        with only_writer(args.index):
+            if not (args.index / "collection.json").exists():  # another `imagesent index` may have been faster
+                return new_index(args, part, model_folder), part
+    if args.alignment or args.qdrant:
+        raise InputError(f"{args.index} has its model and its store already: make a new index for others")
+    return Collection(args.index), load_run(model_folder, "alignment")
+
+
+def new_index(args, part, model_folder):
+    """An empty collection with a copy of the alignment model that is to make its vectors."""
+    from keras_imagesent.search.collection import Collection
+
     source = Path(args.alignment) if args.alignment else shipped_alignment()
     source = source if source.is_dir() else source.parent
     model_folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +94,7 @@ def open_index(args):
             shutil.copyfile(source / name, model_folder / name)
     dim = part.model.get_layer("region_encoder").output_shape[-1]
     score = part.model.get_layer("scores").score
-    return Collection(args.index, dim=dim, dtype=args.dtype, score=score, qdrant=args.qdrant), part
+    return Collection(args.index, dim=dim, dtype=args.dtype, score=score, qdrant=args.qdrant)
 
 
 def shipped_alignment():

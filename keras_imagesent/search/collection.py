@@ -1,12 +1,11 @@
 """A searchable collection: the regions of photos, the words of sentences, and the model that made both."""
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.checksum import file_checksum, read_sealed, write_sealed
 from keras_imagesent.errors import InputError
 from keras_imagesent.search.qdrant_store import QdrantStore, connect
 from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores, reversed_mean_scores
@@ -65,12 +64,14 @@ class Collection:
         self.folder = Path(folder)
         file = self.folder / "collection.json"
         if file.exists():
-            settings = json.loads(file.read_text())
+            settings = read_sealed(file)
+            self._check_model(settings["model"])
         elif dim is None:
             raise InputError(f"{folder} is not an index: make one with `imagesent index {folder} PHOTOS`")
         else:
             name = self.folder.resolve().name
             settings = {"dim": int(dim), "dtype": dtype, "score": score, "qdrant": qdrant, "name": name}
+            settings["model"] = {path.name: file_checksum(path) for path in sorted(self.model_folder.glob("*"))}
         self.settings = settings
         if settings["qdrant"]:
             client = connect(settings["qdrant"])
@@ -78,14 +79,23 @@ class Collection:
                 QdrantStore(client, f"{settings['name']}-{kind}", settings["dim"]) for kind in ("photos", "sentences")
             )
         else:
-            self.photos, self.sentences = (
-                VectorStore(self.folder / kind, settings["dim"], settings["dtype"]) for kind in ("photos", "sentences")
-            )
+            new = {} if file.exists() else {"dim": settings["dim"], "dtype": settings["dtype"]}
+            self.photos, self.sentences = (VectorStore(self.folder / kind, **new) for kind in ("photos", "sentences"))
         if not file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            temporary = self.folder / ".collection.json"
-            temporary.write_text(json.dumps(settings))
-            os.replace(temporary, file)
+            write_sealed(file, settings)
+
+    @property
+    def model_folder(self):
+        """Where the copy of the alignment model lies that made the vectors, put there before the collection is made."""
+        return self.folder / "alignment"
+
+    def _check_model(self, checksums):
+        """Another model or vocabulary than the one that made the vectors would find something else."""
+        for name, value in checksums.items():
+            path = self.model_folder / name
+            if not path.is_file() or file_checksum(path) != value:
+                raise InputError(f"{path} is missing or damaged (its checksum is wrong): make the index anew")
 
     @property
     def _mean(self):

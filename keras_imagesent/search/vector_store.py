@@ -1,7 +1,8 @@
 """Vectors in groups (a photo's regions, a sentence's words) on disk, memory-mapped, in segments."""
 
+import io
 import json
-import os
+import re
 import shutil
 import uuid
 from dataclasses import dataclass, replace
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.atomic import only_writer, whole_folder
+from keras_imagesent.data.checksum import checksum, read_sealed, write_sealed
 from keras_imagesent.errors import InputError
 
 CHUNK_BYTES = 64 << 20  # what one matrix product takes of memory beside the mapped vectors
@@ -45,7 +48,8 @@ class VectorStore:
 
     A new segment takes in the ones before it that are no larger: ten thousand photos added one by one are a dozen
     segments, each vector written a dozen times. `state.json` names the segments and the removed groups, and is
-    replaced whole: a reader sees the store before or after a change, never between.
+    replaced whole: a reader sees the store before or after a change, never between. Writers wait for each other, and
+    each begins with what the others wrote. Every file's checksum stands in the state: a damaged segment is refused.
 
     Args:
         folder: where the store lives; made when it is not there.
@@ -67,9 +71,11 @@ class VectorStore:
         elif dim is None:
             raise InputError(f"{folder} is not an index: make one with `imagesent index`")
         else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.state = {"dim": dim, "dtype": dtype, "segments": []}
-            self._write_state()
+            with only_writer(self.folder):
+                if (self.folder / "state.json").exists():  # another process was faster
+                    self._read_state()
+                else:
+                    self._write_state({"dim": int(dim), "dtype": dtype, "segments": []})
 
     def __len__(self):
         return sum(map(_size, self.state["segments"]))
@@ -95,32 +101,36 @@ class VectorStore:
             if group.ndim != 2 or group.shape[1] != self.dim or len(group) == 0:
                 raise InputError(f"{name}: vectors of shape {group.shape} do not fit a store of {self.dim} dimensions")
         boxes = [np.zeros((len(group), 4)) for group in groups] if boxes is None else boxes
+        for name, group, corners in zip(names, groups, boxes, strict=True):
+            if np.shape(corners) != (len(group), 4):
+                raise InputError(f"{name}: boxes of shape {np.shape(corners)} for {len(group)} vectors")
         details = details or [""] * len(names)
         last = {name: position for position, name in enumerate(names)}  # of a name given twice the last counts
         new = [Group(*row) for row in zip(names, groups, boxes, details, strict=True)]
         new = [group for position, group in enumerate(new) if last[group.name] == position]
-        self._mark_removed(set(names))
-        kept, absorbed, number = self.state["segments"].copy(), [], len(new)
-        while kept and _size(kept[-1]) <= number:
-            absorbed.insert(0, kept.pop())
-            number += _size(absorbed[0])
-        segment = self._write_segment([*chain.from_iterable(map(self._groups, absorbed)), *new])
-        self.state["segments"] = [*kept, {"name": segment, "groups": number, "removed": []}]
-        self._write_state()
-        self._delete(absorbed)
+        with only_writer(self.folder):
+            self._catch_up()
+            kept, _ = self._without(set(names))
+            absorbed, number = [], len(new)
+            while kept and _size(kept[-1]) <= number:
+                absorbed.insert(0, kept.pop())
+                number += _size(absorbed[0])
+            segment = self._write_segment([*chain.from_iterable(map(self._groups, absorbed)), *new])
+            self._write_state({**self.state, "segments": [*kept, segment]})
+            self._delete(absorbed)
 
     def remove(self, names):
         """Removes groups by name; returns how many were there. Nothing is rewritten; an empty segment is deleted."""
-        removed = self._mark_removed(set(names))
-        empty = [segment for segment in self.state["segments"] if not _size(segment)]
-        self.state["segments"] = [segment for segment in self.state["segments"] if _size(segment)]
-        self._write_state()
-        self._delete(empty)
+        with only_writer(self.folder):
+            self._catch_up()
+            segments, removed = self._without(set(names))
+            self._write_state({**self.state, "segments": [segment for segment in segments if _size(segment)]})
+            self._delete([segment for segment in segments if not _size(segment)])
         return removed
 
     def names(self):
         """The names of all groups, in the order they were added."""
-        return [self._arrays(s)["names"][n] for s in self.state["segments"] for n in _present(s)]
+        return [self._names(s)[n] for s in self.state["segments"] for n in _present(s)]
 
     def candidates(self, query, top, scores=max_sim_scores):
         """The `top` best groups for a query (Q, D), best first: a matrix product with every segment's vectors."""
@@ -172,73 +182,127 @@ class VectorStore:
     def _groups(self, segment):
         return (self._group(segment, number) for number in _present(segment))
 
+    def _names(self, segment):
+        return self._open_segment(segment)["names"]
+
     def _arrays(self, segment):
-        """The segment's files: vectors and boxes stay on disk, the small ones are read once."""
+        """The segment's vectors, boxes, starts, names and details, all of them compared with their checksums."""
+        arrays = self._open_segment(segment)
+        if not arrays["checked"]:
+            for name in ("vectors", "boxes"):
+                self._check(segment, f"{name}.npy", arrays[name])
+            arrays["checked"] = True
+        return arrays
+
+    def _open_segment(self, segment):
+        """The segment's files: vectors and boxes stay on disk, unread until they are needed; the others are read."""
         name = segment["name"]
         if name not in self._open:
-            folder = self.folder / name
             self._open[name] = {
-                "vectors": np.load(folder / "vectors.npy", mmap_mode="r"),
-                "boxes": np.load(folder / "boxes.npy", mmap_mode="r"),
-                "starts": np.load(folder / "starts.npy"),
-                "names": json.loads((folder / "names.json").read_text()),
-                "details": json.loads((folder / "details.json").read_text()),
+                "vectors": self._map(segment, "vectors.npy", self.state["dtype"], self.dim),
+                "boxes": self._map(segment, "boxes.npy", "float32", 4),
+                "starts": np.load(io.BytesIO(self._read(segment, "starts.npy"))),
+                "names": json.loads(self._read(segment, "names.json")),
+                "details": json.loads(self._read(segment, "details.json")),
+                "checked": False,
             }
         return self._open[name]
 
+    def _map(self, segment, file, dtype, width):
+        """A file's array (rows, width); it takes the file's end, so that the header need not be right."""
+        path, shape = self.folder / segment["name"] / file, (segment["rows"], width)
+        size = path.stat().st_size
+        data = np.dtype(dtype).itemsize * shape[0] * shape[1]
+        if not data < size < data + 1024:
+            raise InputError(f"{path} is damaged ({size} bytes): make the index anew")
+        return np.memmap(path, dtype, "r", size - data, shape)
+
+    def _read(self, segment, file):
+        content = (self.folder / segment["name"] / file).read_bytes()
+        self._check(segment, file, content)
+        return content
+
+    def _check(self, segment, file, content):
+        if checksum(content) != segment["checksums"][file]:
+            path = self.folder / segment["name"] / file
+            raise InputError(f"{path} is damaged (its checksum is wrong): make the index anew")
+
     def _write_segment(self, groups):
-        """Writes groups into a new folder, one after the other; returns its name."""
-        segment = uuid.uuid4().hex[:12]
-        temporary = self.folder / f".{segment}"
-        temporary.mkdir()
+        """Writes groups into a new folder, one after the other; returns what the state says of it."""
+        segment, checksums = uuid.uuid4().hex[:12], {}
         starts = np.cumsum([0, *(len(group.vectors) for group in groups)])
-        for name, dtype, width in (("vectors", self.state["dtype"], self.dim), ("boxes", "float32", 4)):
-            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (int(starts[-1]), width)}
-            with open(temporary / f"{name}.npy", "wb") as file:
-                np.lib.format.write_array_header_1_0(file, header)
-                for group in groups:
-                    file.write(np.ascontiguousarray(getattr(group, name), dtype))
-        np.save(temporary / "starts.npy", starts)
-        (temporary / "names.json").write_text(json.dumps([group.name for group in groups]))
-        (temporary / "details.json").write_text(json.dumps([group.detail for group in groups]))
-        os.replace(temporary, self.folder / segment)
-        return segment
+        starts_file = io.BytesIO()
+        np.save(starts_file, starts)
+        with whole_folder(self.folder / segment) as unfinished:
+            for name, dtype, width in (("vectors", self.state["dtype"], self.dim), ("boxes", "float32", 4)):
+                checksums[f"{name}.npy"] = _write_array(
+                    unfinished / f"{name}.npy", (getattr(group, name) for group in groups), dtype, (starts[-1], width)
+                )
+            rest = {
+                "starts.npy": starts_file.getvalue(),
+                "names.json": json.dumps([group.name for group in groups]).encode(),
+                "details.json": json.dumps([group.detail for group in groups]).encode(),
+            }
+            for name, content in rest.items():
+                (unfinished / name).write_bytes(content)
+                checksums[name] = checksum(content)
+        rows = int(starts[-1])
+        return {"name": segment, "groups": len(groups), "rows": rows, "removed": [], "checksums": checksums}
 
     def _delete(self, segments):
+        """Deletes segments that the state no longer names, also those of a writer that was killed before it could."""
         for segment in segments:
             self._open.pop(segment["name"], None)
-            shutil.rmtree(self.folder / segment["name"], ignore_errors=True)
+        named = {segment["name"] for segment in self.state["segments"]}
+        for path in self.folder.iterdir():
+            if path.name not in named and re.fullmatch("[0-9a-f]{12}", path.name):
+                shutil.rmtree(path, ignore_errors=True)
 
-    def _mark_removed(self, names):
-        """Marks what is stored under these names in the state; returns how many groups that were."""
-        count = 0
+    def _without(self, names):
+        """The state's segments with these names marked as removed, and how many groups that were."""
+        segments, count = [], 0
         for segment in self.state["segments"]:
-            here = {p for p, name in enumerate(self._arrays(segment)["names"]) if name in names}
+            here = {position for position, name in enumerate(self._names(segment)) if name in names}
             here -= set(segment["removed"])
-            segment["removed"] = sorted({*segment["removed"], *here})
+            segments.append({**segment, "removed": sorted({*segment["removed"], *here})})
             count += len(here)
-        return count
+        return segments, count
+
+    def _catch_up(self):
+        """Takes over what other writers have done since; for the writer alone."""
+        self._read_state()
+        self._open = {segment["name"]: self._open[segment["name"]] for segment in self.state["segments"]}
 
     def _read_state(self):
         """Reads the state and opens its segments; again if a writer has merged one of them in between."""
         file, seen = self.folder / "state.json", None
         while True:
-            text = file.read_text()
+            self.state = read_sealed(file)
             try:
-                self.state = json.loads(text)
-                self.state["dim"], self.state["dtype"]
                 for segment in self.state["segments"]:
-                    self._arrays(segment)
+                    self._open_segment(segment)
                 return
-            except (ValueError, KeyError, FileNotFoundError) as error:
-                if not isinstance(error, FileNotFoundError) or text == seen:
-                    raise InputError(f"{file} is damaged: make the index anew") from error
-            seen = text
+            except FileNotFoundError as error:
+                if self.state == seen:
+                    raise InputError(f"{error.filename} is missing: make the index anew") from error
+            seen = self.state
 
-    def _write_state(self):
-        temporary = self.folder / f".state.{os.getpid()}"
-        temporary.write_text(json.dumps(self.state))
-        os.replace(temporary, self.folder / "state.json")
+    def _write_state(self, state):
+        write_sealed(self.folder / "state.json", state)
+        self.state = state
+
+
+def _write_array(path, parts, dtype, shape):
+    """Writes parts (n, width) one after the other as one .npy file; returns the checksum of its numbers."""
+    value = 0
+    with open(path, "wb") as file:
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": tuple(map(int, shape))}
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            part = np.ascontiguousarray(part, dtype)
+            value = checksum(part, value)
+            file.write(part)
+    return value
 
 
 def _present(segment):

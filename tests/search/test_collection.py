@@ -186,7 +186,7 @@ def test_a_killed_add_leaves_the_store_as_it_was(tmp_path, monkeypatch):
     store = VectorStore(tmp_path / "store", dim=DIM)
     store.add(["a"], [np.ones((2, DIM))])
     before = json.loads((tmp_path / "store/state.json").read_text())
-    monkeypatch.setattr(VectorStore, "_write_state", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(VectorStore, "_write_state", lambda self, state: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.add(["b"], [np.ones((2, DIM))])
     assert json.loads((tmp_path / "store/state.json").read_text()) == before
