@@ -122,6 +122,32 @@ def test_finished_sentences_stay_and_the_search_stops_when_nothing_can_improve()
     assert len(steps) < 5
 
 
+def steps_and_best(after, **settings):
+    """How often the model was asked, and the best sentence."""
+    steps = []
+
+    def counted(token_ids, states):
+        tf.py_function(lambda: steps.append(1), [], [])
+        return chain(after)(token_ids, states)
+
+    tokens, _ = beam_search(counted, [tf.zeros([1, 1])], 3, beam=2, length_penalty=1.0, **settings)
+    return len(steps), tokens[0, 0].numpy().tolist()
+
+
+def test_under_a_length_penalty_the_search_waits_for_a_sentence_that_can_still_overtake():
+    # "1 END" is finished with a mean of log(0.42) / 2 = -0.43. "2 2" has -0.60, but its words cost nothing from then
+    # on: "2 2 2" has -0.40, and nothing shorter shows it.
+    after = [[1, 0, 0], [0.6, 0.2, 0.2], [0, 0, 1], [0, 0.7, 0.3]]
+    assert steps_and_best(after, max_length=4) == (4, [2, 2, 2, 2])
+
+
+def test_under_a_length_penalty_the_search_ends_when_no_sentence_can_overtake():
+    # "1 END" has log(0.81) / 2 = -0.11; "2 ..." has log(0.1) / 4 = -0.58 at the very best
+    after = [[1, 0, 0], [0.9, 0.05, 0.05], [0, 0, 1], [0, 0.9, 0.1]]
+    steps, best = steps_and_best(after, max_length=4)
+    assert (steps, best) == (2, [1, 0, 0, 0])
+
+
 def test_minimum_length_forbids_end_and_results_stay_finite():
     after = [[1, 0, 0], [0.9, 0.05, 0.05], [0.9, 0.05, 0.05], [0.8, 0.1, 0.1]]
     tokens, log_probs = beam_search(chain(after), [tf.zeros([2, 1])], 3, beam=4, captions=4, max_length=6, min_length=3)

@@ -83,6 +83,9 @@ def test_rows_belong_together(prepared):
         photos = batch["photo_ids"].numpy()
         assert batch["region_features"].dtype == "float32" and batch["region_features"].shape[1:] == (3, 2)
         np.testing.assert_array_equal(batch["region_features"][:, 0, 0], photos)
+        np.testing.assert_array_equal(
+            batch["box_scores"], np.repeat(np.float32(photos / 100)[:, None], REGIONS, axis=1)
+        )
         np.testing.assert_array_equal(batch["region_mask"], [[True, True, False]] * len(photos))
         for ids in batch["token_ids"].numpy():  # sentence n is its word n + 1 times, cut at 4, padded with 0
             assert ids.tolist() == ([ids[0]] * min(ids[0], 4) + [0] * 4)[:4]
@@ -125,6 +128,7 @@ def test_photo_batches_keep_the_order(prepared):
     assert np.concatenate([batch["photo_ids"] for batch in found]).tolist() == list(range(40))
     assert found[0]["boxes"].shape == (16, REGIONS, 4)
     np.testing.assert_array_equal(found[1]["region_features"][:, 1, 1], np.arange(16, 32))
+    np.testing.assert_array_equal(found[1]["box_scores"][:, 1], np.float32(np.arange(16, 32) / 100))
 
 
 def test_training_reads_a_small_split_once(prepared, monkeypatch):

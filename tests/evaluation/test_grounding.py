@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from keras_imagesent.alignment.alignment_model import build_alignment
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation import grounding
 from tests.conftest import SHARED, needs_shared
+from tests.tiny_prepared import FEATURES, THINGS, write_tiny_prepared
 
 BOX = [0.2, 0.2, 0.6, 0.6]
 
@@ -16,6 +19,29 @@ def test_overlap_hit_and_point():
     assert grounding.hits(boxes, [BOX]).tolist() == [True, False, False, False]
     assert grounding.hits(boxes, [BOX, boxes[2]]).tolist() == [True, False, True, False]
     assert grounding.points(boxes, [BOX]).tolist() == [True, True, False, True]
+
+
+def test_half_covered_is_a_hit():
+    half = [[0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.499, 1.0]]  # of the whole frame: exactly 0.5, and just below
+    assert grounding.hits(half, [[0.0, 0.0, 1.0, 1.0]]).tolist() == [True, False]
+    assert grounding.hits(half, [[0.0, 0.0, 1.0, 1.0]], threshold=0.4).tolist() == [True, True]
+
+
+def test_all_words_of_a_phrase_choose_its_region(tmp_path):
+    prepared = write_tiny_prepared(tmp_path / "prepared", {"train": 30, "val": 3})
+    photos, vocabulary = prepared.load("val"), prepared.vocabulary
+    model = build_alignment(FEATURES, len(vocabulary), dim=8, units=8, word_dim=8, number_of_regions=4)
+    one, other = (word for word in photos.captions[1][0].split() if word in THINGS)
+    phrases = [f"a {one}", f"{one} and a {other}", f"purple {one}"]  # the last is in no caption: it stands alone
+    items = [grounding.Item("val_1.jpg", phrase, np.array([BOX])) for phrase in phrases]
+    found = list(grounding.similarities(model, photos, items, vocabulary))
+    # "a ONE and a OTHER zzz": zzz is not in the vocabulary, nor is purple
+    assert [marks.tolist() for *_, marks in found] == [[True, True, False, False, False], [False, *[True] * 4], [True]]
+    regions = encode_photos(model, photos.regions([1]))[0]
+    words = encode_sentences(model, [vocabulary.encode(photos.captions[1][0]), vocabulary.encode(one)])
+    for (item, row, similarity, _), sentence in zip(found, (0, 0, 1), strict=True):
+        assert row == 1
+        np.testing.assert_allclose(similarity, words.of(sentence) @ regions.T, rtol=1e-4, err_msg=item.phrase)
 
 
 def test_finds_a_phrase_in_the_first_caption_that_has_it():

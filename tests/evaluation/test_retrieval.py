@@ -5,8 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.encode import Words
 from keras_imagesent.evaluation import retrieval
+from tests.tiny_prepared import FEATURES, write_tiny_prepared
 
 
 def random_split(seed=0, photos=150, dim=4):
@@ -66,6 +68,27 @@ def test_ranks_are_the_naive_loops():
     assert measures["search_mean"] == pytest.approx(np.mean(search))
     recalls = [measures[f"{way}_r{k}"] for way in ("annotation", "search") for k in (1, 5, 10)]
     assert measures["recall_sum"] == pytest.approx(sum(recalls))
+
+
+def test_search_ranks_count_the_photos_of_every_part():
+    scores = np.zeros((1203, 2), np.float32)  # more than two of the parts that search_ranks works in
+    scores[[3, 499, 500, 501, 999, 1000, 1202], 0] = 2.0
+    owner = np.array([7, 1202])
+    scores[owner, [0, 1]] = 1.0
+    assert retrieval.search_ranks(scores, owner).tolist() == [1 + 7, 1]
+
+
+def test_folds_measure_every_photo_among_those_of_its_part(tmp_path):
+    prepared = write_tiny_prepared(tmp_path / "prepared", {"train": 30, "val": 17})
+    photos = prepared.load("val")
+    model = build_alignment(FEATURES, len(prepared.vocabulary), dim=8, units=8, word_dim=8, number_of_regions=4)
+    each = []
+    for part in (slice(0, 6), slice(6, 12), slice(12, 17)):
+        sentences, owner = retrieval.own_sentences(photos, part)
+        each.append(retrieval.measure_scores(retrieval.score_split(model, photos, sentences, part), owner))
+    measured = retrieval.measure_retrieval(model, photos, folds=3)
+    assert measured == pytest.approx({name: np.mean([part[name] for part in each]) for name in each[0]})
+    assert measured != retrieval.measure_retrieval(model, photos)
 
 
 @pytest.mark.parametrize("score", [0.0, np.nan])

@@ -125,6 +125,17 @@ def test_many_small_additions_become_few_segments(tmp_path):
     np.testing.assert_array_equal(best.vectors, groups[41])
 
 
+def test_a_removed_photo_does_not_return_when_segments_are_merged(tmp_path):
+    store = VectorStore(tmp_path / "store", dim=DIM)
+    store.add(["a", "b", "c"], [np.ones((2, DIM))] * 3)
+    assert store.remove(["b"]) == 1
+    store.add(["d", "e"], [np.ones((1, DIM))] * 2)  # takes in the segment of a and c
+    assert [segment["groups"] for segment in store.state["segments"]] == [4]
+    for opened in (store, VectorStore(tmp_path / "store")):
+        assert opened.names() == ["a", "c", "d", "e"] and len(opened) == 4
+        assert [group.name for group in opened.candidates(np.ones((1, DIM)), top=9)] == ["a", "c", "d", "e"]
+
+
 def test_a_reader_is_not_disturbed_by_a_merge(tmp_path):
     VectorStore(tmp_path / "store", dim=DIM).add(["a"], [np.ones((2, DIM))])
     reader = VectorStore(tmp_path / "store")

@@ -30,10 +30,18 @@ def test_rows_of_several_clients_share_a_batch(models):
     with Server(
         {"toy": models / "toy"}, rest_port=0, grpc_port=None, batch_wait_seconds=0.3, batch_threads=1
     ) as server:
-        body = {"instances": [{"x": 1.0, "text": "a"}]}
+
+        def client(number):
+            rows = [{"x": number, "text": f"client {number}"}, {"x": number + 0.5, "text": "second row"}]
+            return ask(server, "/v1/models/toy:predict", {"instances": rows[: 1 + number % 2]})
+
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            answers = list(pool.map(lambda _: ask(server, "/v1/models/toy:predict", body), range(6)))
+            answers = list(pool.map(client, range(6)))
         assert [code for code, _ in answers] == [200] * 6
+        for number, (_, answer) in enumerate(answers):
+            first, *second = answer["predictions"]
+            assert (first["y"], first["upper"]) == (2 * number, f"CLIENT {number}")
+            assert [row["y"] for row in second] == [2 * number + 1] * (number % 2)
         assert max(answer["predictions"][0]["batch_rows"] for _, answer in answers) >= 3
 
 
