@@ -25,7 +25,7 @@ parser.add_argument("--photos", type=Path, required=True)
 parser.add_argument("--split", default="val")
 parser.add_argument("--captioner", help="run folder (default: the shipped one)")
 parser.add_argument("--limit", type=int, help="only so many photos of the split")
-parser.add_argument("--out", type=Path, help="where to write the table as Markdown")
+parser.add_argument("--out", type=Path, help="where to write the table as JSON: RUNS/litert.json, for scripts/results")
 args = parser.parse_args()
 
 photos = read_dataset(args.dataset, args.photos).photos
@@ -72,7 +72,7 @@ table = Table(
     "its ranges measured on 100 training photos.",
     f"python scripts/litert_table.py {args.dataset} --photos {args.photos} --split {args.split}",
     args.split,
-).to_markdown()
-print(table)
+)
+print(table.to_markdown())
 if args.out:
-    args.out.write_text(table)
+    args.out.write_text(f"[{table.to_json()}]\n")
