@@ -1,6 +1,8 @@
 """Every command of the README, pasted into a shell: all but the two scripts and Docker."""
 
+import base64
 import csv
+import http.server
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -25,6 +28,12 @@ INSTALL = f"{sys.executable} -m pip install --no-index --no-deps --no-build-isol
 
 def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def readme_commands():
+    """Every command of the README on one line, but for those not run here."""
+    lines = [line for block in blocks("sh") for line in block.replace("|\n ", "|").splitlines()]
+    return [line for line in lines if not line.startswith(NOT_HERE)]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +76,7 @@ def wait_for(address, seconds=120):
 
 
 def test_the_commands_of_the_readme_work(folder):
-    commands = [line for block in blocks("sh") for line in block.splitlines() if not line.startswith(NOT_HERE)]
+    commands = readme_commands()
     assert len(commands) > 15
     server = None
     try:
@@ -82,7 +91,7 @@ def test_the_commands_of_the_readme_work(folder):
             assert process.returncode == 0, f"{command}\n{output[-3000:]}"
             if command.startswith("imagesent search --photo"):
                 assert "a dog runs over the grass" in output
-            if command.startswith("curl"):
+            if "curl" in command:
                 assert json.loads(output[output.index("{") :])["predictions"][0]["captions"][0]
                 (client,) = blocks("python")
                 asked = run(f"{sys.executable} -c '{client.strip()}'", folder)
@@ -96,6 +105,30 @@ def test_the_commands_of_the_readme_work(folder):
     made += ("installed/keras_imagesent/saved_models/backbone.keras", "tables.json")
     made += ("report/index.html", "exported/imagesent/1/saved_model.pb", "found.html")
     assert [name for name in made if not (folder / name).exists()] == []
+
+
+def test_curl_sends_a_photo_larger_than_an_argument_may_be(tmp_path):
+    """Linux takes 128 KB in one argument; photos are larger."""
+    received = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "photos").mkdir()
+    photo = os.urandom(300_000)
+    (tmp_path / "photos" / "dog.jpg").write_bytes(photo)
+    (command,) = (command for command in readme_commands() if "curl" in command)
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request).start()
+        command = command.replace("8501", str(server.server_port))
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, timeout=60)
+    assert base64.b64decode(json.loads(received[0])["instances"][0]["b64"]) == photo
 
 
 def test_every_file_that_the_readme_names_is_there():

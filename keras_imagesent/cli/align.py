@@ -11,6 +11,7 @@ example:
 
 import json
 import os
+import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -60,23 +61,41 @@ def align_photo(args):
     if found["status"] != b"ok":
         raise InputError(f"{args.what}: {found['status'].decode()}")
     words = [word.decode() for word in found["words"] if word]
+    unknown, cut = left_out(args.sentence, model.alignment.vocabulary, model.max_words)
     if not found["word_mask"].any():
         raise InputError(f"the model knows no word of {args.sentence!r}")
     regions = found["phrase_regions"][: len(words)]
     phrases = [_phrase_json(p, words, found["boxes"]) for p in group_phrases(regions, found["similarity"])]
     if args.json:
-        print(json.dumps({"sentence": args.sentence, "score": float(found["score"]), "phrases": phrases}))
+        answer = {"sentence": args.sentence, "score": float(found["score"]), "phrases": phrases}
+        print(json.dumps({**answer, "unknown": unknown, "cut": cut}))
     else:
         width = max(len(phrase["words"]) for phrase in phrases)
         for phrase in phrases:
             box = " ".join(f"{corner:.3f}" for corner in phrase["box"])
             print(f"{phrase['words']:<{width}}  region {phrase['region']:2d}  box {box}  score {phrase['score']:.2f}")
+    if unknown:
+        print(f"imagesent: the model does not know {', '.join(unknown)}: no region for it", file=sys.stderr)
+    if cut:
+        print(f"imagesent: only {model.max_words} words are looked at; left out: {' '.join(cut)}", file=sys.stderr)
     if args.picture:
         from keras_imagesent.report.pictures import draw_alignment
 
         scores = [found["similarity"][t, max(region, 0)] for t, region in enumerate(regions)]
         draw_alignment(args.what, words, np.asarray(found["boxes"]), regions, scores).save(args.picture)
         print(args.picture)
+
+
+def left_out(sentence, vocabulary, most):
+    """The words that an alignment leaves out, as typed: those it does not know, and the known ones after `most`.
+
+    Example:
+        left_out("a zzz dog runs", vocabulary, 2)  # (["zzz"], ["runs"])
+    """
+    unknown, known = [], []
+    for word, number in vocabulary.positions(sentence):
+        (known if number > 0 else unknown).append(word)
+    return unknown, known[most:]
 
 
 def align_split(args):

@@ -32,9 +32,11 @@ def add_arguments(parser):
 def run(args):
     if args.captions < 1 or (args.beam is not None and args.beam < 1):
         raise InputError("--captions and --beam are numbers from 1 up")
+    if not args.rerank >= 0:
+        raise InputError(f"--rerank is a weight from 0 up (0.2 is good), not {args.rerank:g}")
     photos, complain = list_photos(args.photo), Complaints()
-    if args.picture and len(photos) == 1:
-        picture_path(args.picture, photos[0], several=False)
+    if args.picture:
+        picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
 
     import tensorflow as tf
 

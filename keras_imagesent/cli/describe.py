@@ -32,8 +32,8 @@ def run(args):
     if args.regions < 1 or (args.beam is not None and args.beam < 1):
         raise InputError("--regions and --beam are numbers from 1 up")
     photos, complain = list_photos(args.photo), Complaints()
-    if args.picture and len(photos) == 1:
-        picture_path(args.picture, photos[0], several=False)
+    if args.picture:
+        picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
 
     import tensorflow as tf
 

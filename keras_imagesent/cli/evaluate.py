@@ -179,13 +179,13 @@ def caption_tables(show, args, runs, alignments, prepared, photos, chooser, comm
 
 
 def region_tables(show, args, captioners, alignments, prepared, photos, command):
-    import keras
     from tqdm import tqdm
 
     from keras_imagesent.data.caption_pairs import read_pairs
     from keras_imagesent.evaluation.alignment_tables import read_items
     from keras_imagesent.evaluation.caption_tables import region_table
     from keras_imagesent.evaluation.region_snippets import box_vectors, read_region_snippets, regions_of_phrases
+    from keras_imagesent.model.run import load_keras
 
     if args.region_snippets:
         regions = read_region_snippets(args.region_snippets)
@@ -195,7 +195,7 @@ def region_tables(show, args, captioners, alignments, prepared, photos, command)
     regions = [region for region in regions if region.filename in here]
     if not regions:
         raise InputError("none of the human boxes belongs to a photo of this split: compare the file names")
-    backbone = keras.saving.load_model(args.backbone or shipped("backbone.keras"), compile=False)
+    backbone = load_keras(args.backbone or shipped("backbone.keras"), "backbone")
     if backbone.output_shape[-1] != prepared.feature_dim:
         raise InputError(
             f"{args.prepared} holds vectors of {prepared.feature_dim} numbers, the backbone gives "

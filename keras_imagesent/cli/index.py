@@ -50,10 +50,9 @@ def run(args):
     if args.remove and not (args.index / "collection.json").exists():
         raise InputError(f"{args.index} is not an index: there is nothing to remove")
     collection, part = open_index(args)
-    if args.remove:
-        names = {name for given in args.remove for name in (given, str(Path(given).resolve()))}
-        print(f"removed {collection.remove(names)} of {len(args.remove)} photos")
     complain = Complaints()
+    if args.remove:
+        remove(collection, args.remove, complain)
     if args.prepared:
         add_prepared(collection, part, args.prepared, args.split, args.photos)
     if photos:
@@ -63,6 +62,17 @@ def run(args):
         add_sentences(collection, part, [line for line in lines if line])
     print(f"{args.index}: {len(collection.photos)} photos, {len(collection.sentences)} sentences")
     return complain.exit_status
+
+
+def remove(collection, names, complain):
+    """Removes photos by the name that they were indexed under; those that are not there are complained of."""
+    there, found = set(collection.photos.names()), set()
+    for name in names:
+        known = there & {name, str(Path(name).resolve())}
+        if not known:
+            complain(name, f"not in {collection.folder}: nothing to remove")
+        found |= known
+    print(f"removed {collection.remove(found) if found else 0} of {len(names)} photos")
 
 
 def open_index(args):

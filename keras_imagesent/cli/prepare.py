@@ -54,14 +54,24 @@ def run(args):
         raise InputError(f"{place}: you may not write there. Name another folder with --out.")
     from tqdm import tqdm
 
-    from keras_imagesent.data.dataset import check_dataset, read_dataset, set_aside
+    from keras_imagesent.data.dataset import TooManyBroken, check_dataset, read_dataset, set_aside, warn_of_few
+    from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
 
     dataset = read_dataset(args.dataset, args.photos, args.split_files)
-    dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
+    mention_oddities(dataset.oddities, args.out / PROBLEMS_FILE)
+    try:
+        dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
+    except TooManyBroken as error:
+        if args.out.exists() and {path.name for path in args.out.iterdir()} - {PROBLEMS_FILE}:
+            raise  # a folder of something else, or of an earlier run
+        list_problems(args.out, error.problems, dataset.oddities)
+        raise InputError(f"{error}. All of them: {args.out / PROBLEMS_FILE}") from None
     dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
     if "train" not in dataset.splits:
         there = ", ".join(dataset.splits)
         raise InputError(f"no training photos, only {there}: the vocabulary comes from a split called train")
+
+    warn_of_few(dataset.splits["train"])
 
     from keras_imagesent.regions.networks import choose_networks
     from keras_imagesent.regions.prepare import prepare
@@ -81,6 +91,13 @@ def run(args):
         max_broken=args.max_broken,
     )
     print_summary(args.out)
+
+
+def mention_oddities(oddities, file):
+    """One line on stderr for what is used but looks odd: the first of them, and how many more the file lists."""
+    if oddities:
+        more = f" (and {len(oddities) - 1} more: {file})" if len(oddities) > 1 else ""
+        print(f"imagesent: {oddities[0]}{more}", file=sys.stderr)
 
 
 def print_summary(out):

@@ -116,6 +116,7 @@ def run(args):
         "preset": args.preset,
         "prepared": str(args.prepared),
         "data": prepared.settings.get("data"),
+        "extractor": prepared.settings.get("extractor"),
         "validation": validation,
         "word_vectors": args.word_vectors and str(args.word_vectors),
         "start_from": args.start_from and str(args.start_from),

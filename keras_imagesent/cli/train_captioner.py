@@ -157,6 +157,7 @@ def train(prepared, validation, settings, args):
             "preset": args.preset,
             "prepared": str(args.prepared),
             "data": prepared.settings.get("data"),
+            "extractor": prepared.settings.get("extractor"),
             "validation": validation,
             "pairs": args.pairs and str(args.pairs),
             "validation_pairs": args.validation_pairs and str(args.validation_pairs),
@@ -206,14 +207,13 @@ def build(pairs, vocabulary, settings, args):
 
 def start_from(model, vocabulary, run):
     """Takes over another run's weights, centring included."""
-    import keras
-
     from keras_imagesent.data.vocabulary import Vocabulary
+    from keras_imagesent.model.run import load_keras
 
     path = run / "model.keras" if run.is_dir() else run
     if not path.is_file():
         raise InputError(f"no model at {path}: --start-from names a run folder or a .keras file")
-    other = keras.saving.load_model(path, compile=False)
+    other = load_keras(path, "captioner")
     if [w.shape for w in model.weights] != [w.shape for w in other.weights]:
         raise InputError(
             "--start-from names a run of another shape: give the same --cell, --units, --word-dim and data"
@@ -247,12 +247,11 @@ def self_critical_data(model, pairs, photos, vocabulary, size, args):
 
 def fine_tuning(model, pairs, photos, optimizer, settings, args):
     """The captioner with the shipped backbone before it, which learns at its own rate."""
-    import keras
-
     from keras_imagesent.captioning.fine_tune import FineTuning, slow_backbone
+    from keras_imagesent.model.run import load_keras
     from keras_imagesent.shipped import shipped
 
-    backbone = keras.saving.load_model(args.backbone or shipped("backbone.keras"), compile=False)
+    backbone = load_keras(args.backbone or shipped("backbone.keras"), "backbone")
     if backbone.output_shape[-1] != pairs.feature_dim:
         raise InputError(
             f"{args.prepared} holds vectors of {pairs.feature_dim} numbers, the backbone gives "

@@ -4,8 +4,9 @@ import json
 import os
 import random
 import re
+import sys
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,9 @@ from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
 
+FEW_PHOTOS = 1000
+
+
 @dataclass
 class Photo:
     """A photo with its sentences; `photo_id` is its number in the data set's order."""
@@ -30,14 +34,16 @@ class Photo:
     split: str
     captions: list[str]
     photo_id: int
+    where: str = ""  # the line of a table that names it first
 
 
 @dataclass
 class Dataset:
-    """The photos of a data set, and what was set aside with the reason."""
+    """The photos of a data set, what was set aside with the reason, and what is used but looks odd."""
 
     photos: list[Photo]
     problems: list[Problem] = field(default_factory=list)
+    oddities: list[Problem] = field(default_factory=list)
 
     @property
     def splits(self):
@@ -83,13 +89,49 @@ def read_dataset(path, photos_dir, split_files=None):
         if not reason and not captions:
             reason = "has no caption"
         if reason:
-            problems.append(Problem(entry.filename.encode(errors="replace").decode(), reason))
+            problems.append(Problem(entry.filename.encode(errors="replace").decode(), reason, _line(entry, 0)))
         else:
-            photos.append(Photo(entry.filename, _locate(photos_dir, entry), entry.split, captions, photo_id))
+            path = _locate(photos_dir, entry)
+            photos.append(Photo(entry.filename, path, entry.split, captions, photo_id, _line(entry, 0)))
     if not photos:
         first = f" ({problems[0].item}: {problems[0].reason})" if problems else ""
-        raise InputError(f"{path}: no photo with a caption in it{first}")
-    return Dataset(photos, problems)
+        raise InputError(f"{' '.join(map(str, sources))}: no photo with a caption in it{first}")
+    return Dataset(photos, problems, find_oddities(entries))
+
+
+def _line(entry, number):
+    """Where a caption of an entry stands, "" if its file has no lines to name."""
+    return entry.lines[number] if number < len(entry.lines) else ""
+
+
+def find_oddities(entries, share=0.01, least=10):
+    """Captions that stand twice under one photo, and those under more than a share of all photos ("untitled").
+
+    Both are used all the same: two people may write the same words.
+
+    Example:
+
+    >>> find_oddities([Entry("a.jpg", "train", ["A dog.", "a dog"])])
+    [Problem(item='a.jpg', reason="the caption 'a dog' stands there twice")]
+    """
+    oddities, photos_of = [], defaultdict(list)
+    for entry in entries:
+        first = {}
+        for number, caption in enumerate(entry.captions):
+            words = " ".join(tokenize(caption)) if isinstance(caption, str) else ""
+            if words in first:
+                place = " and ".join(filter(None, (_line(entry, first[words]), _line(entry, number))))
+                oddities.append(Problem(entry.filename, f"the caption {caption[:60]!r} stands there twice", place))
+            elif words:
+                first[words] = number
+        for words, number in first.items():
+            photos_of[words].append((entry, number))
+    for uses in photos_of.values():
+        if len(uses) > max(least, share * len(entries)):
+            (entry, number), times = uses[0], len(uses)
+            reason = f"the caption {entry.captions[number][:60]!r} stands under {times} photos: does it describe them?"
+            oddities.append(Problem(entry.filename, reason, _line(entry, number)))
+    return oddities
 
 
 def _read_entries(source, split_files):
@@ -126,8 +168,9 @@ def _merge(entries):
     """One entry for each photo. A photo in two splits would be trained on and tested on: that stops everything."""
     merged, leaks = {}, {}
     for entry in entries:
-        known = merged.setdefault(entry.filename, replace(entry, captions=[]))
+        known = merged.setdefault(entry.filename, replace(entry, captions=[], lines=[]))
         known.captions += entry.captions
+        known.lines += entry.lines
         if known.split != entry.split:
             leaks[entry.filename] = f"{entry.filename} is in {known.split} and in {entry.split}"
     if leaks:
@@ -159,9 +202,9 @@ def _whole_captions(entry, problems):
     for number, caption in enumerate(entry.captions):
         item = f"{entry.filename} caption {number}"
         if not isinstance(caption, str) or not is_utf8(caption):
-            problems.append(Problem(item, "not UTF-8 text"))
+            problems.append(Problem(item, "not UTF-8 text", _line(entry, number)))
         elif not tokenize(caption):
-            problems.append(Problem(item, "has no words"))
+            problems.append(Problem(item, "has no words", _line(entry, number)))
         else:
             whole.append(" ".join(caption.split()))
     return whole
@@ -171,6 +214,14 @@ def _locate(photos_dir, entry):
     """Where a photo lies: in the folder its file names (COCO's val2014/) or straight in the photos' folder."""
     inside = photos_dir / entry.folder / entry.filename
     return inside if entry.folder and os.path.exists(inside) else photos_dir / entry.filename
+
+
+class TooManyBroken(InputError):
+    """More of a data set is broken than is allowed; `problems` are all of them."""
+
+    def __init__(self, message, problems):
+        super().__init__(message)
+        self.problems = problems
 
 
 def check_dataset(dataset, max_broken=0.01, progress=None):
@@ -205,15 +256,17 @@ def check_dataset(dataset, max_broken=0.01, progress=None):
         )
     _refuse_leaks(dataset.photos, digests)
     pairs = list(zip(dataset.photos, reasons, strict=True))
-    problems = [*dataset.problems, *(Problem(photo.filename, reason) for photo, reason in pairs if reason)]
-    checked = Dataset([photo for photo, reason in pairs if not reason], problems)
+    broken = [Problem(photo.filename, reason, photo.where) for photo, reason in pairs if reason]
+    problems = [*dataset.problems, *broken]
+    checked = Dataset([photo for photo, reason in pairs if not reason], problems, dataset.oddities)
 
     total = len(dataset.photos) + len(dataset.problems)
     if len(problems) > max_broken * total:
-        examples = "; ".join(f"{problem.item[:80]}: {problem.reason}" for problem in problems[:3])
-        raise InputError(
+        examples = "; ".join(map(str, problems[:3]))
+        raise TooManyBroken(
             f"{len(problems)} of {total} items are broken, {len(problems) / total:.1%}; {max_broken:.1%} are allowed: "
-            f"mend them or allow more with --max-broken ({examples}{'; ...' if len(problems) > 3 else ''})"
+            f"mend them or allow more with --max-broken ({examples}{'; ...' if len(problems) > 3 else ''})",
+            problems,
         )
     for split in dataset.splits:
         if split not in checked.splits:
@@ -234,6 +287,16 @@ def _refuse_leaks(photos, digests):
         raise _leak_error(leaks)
 
 
+def warn_of_few(photos):
+    """One line on stderr if a captioner can hardly learn from so few training photos."""
+    if photos < FEW_PHOTOS:
+        print(
+            f"imagesent: {photos} training photos are few: below about {FEW_PHOTOS:,} (with several captions each) "
+            "the sentences come out broken. Add photos, or start from the shipped model (--start-from shipped)",
+            file=sys.stderr,
+        )
+
+
 def set_aside(dataset, number, seed=0, split="tune"):
     """Moves `number` training photos to a split of their own, on which everything is chosen; the same for a seed.
 
@@ -249,4 +312,4 @@ def set_aside(dataset, number, seed=0, split="tune"):
         raise InputError(f"cannot set aside {number} of {len(training)} training photos: some must be left to train on")
     moved = set(random.Random(seed).sample(training, number))
     photos = [replace(photo, split=split) if photo.photo_id in moved else photo for photo in dataset.photos]
-    return Dataset(photos, dataset.problems)
+    return Dataset(photos, dataset.problems, dataset.oddities)

@@ -15,14 +15,23 @@ class Entry:
     split: str
     captions: list[str] = field(default_factory=list)
     folder: str = ""
+    lines: list[str] = field(default_factory=list, repr=False)  # of a table: where each caption stands
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something in a data set that was set aside, and why."""
+    """Something in a data set that was set aside, why, and the line of the file that names it, if it has lines."""
 
     item: str
     reason: str
+    where: str = field(default="", compare=False)
+
+    def __str__(self):
+        return f"{self.item[:80]}{f' ({self.where})' if self.where else ''}: {self.reason}"
+
+    def to_json(self):
+        """What `problems.json` says of it."""
+        return {"item": self.item, "reason": self.reason} | ({"where": self.where} if self.where else {})
 
 
 def read_text(path):

@@ -293,3 +293,11 @@ def write_json(path, content):
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # another machine may write the same
     unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
     os.replace(unfinished, path)
+
+
+def list_problems(out, problems, oddities):
+    """Writes `problems.json`: what was set aside, then what is used but looks odd."""
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [problem.to_json() for problem in problems] + [{**each.to_json(), "used": True} for each in oddities]
+    write_json(out / PROBLEMS_FILE, rows)

@@ -92,4 +92,5 @@ def gather(rows, problems):
             continue
         entry = entries.setdefault((filename, split), Entry(filename, split))
         entry.captions.append(row["caption"])
+        entry.lines.append(where)
     return list(entries.values()), problems

@@ -39,8 +39,8 @@ def load_photo_model(
         >>> model.caption(tf.constant([jpeg]))["captions"]
     """
     return PhotoModel(
-        load_keras(backbone or shipped("backbone.keras")),
-        load_keras(detector or shipped("detector.keras")) if detector is not False else None,
+        load_keras(backbone or shipped("backbone.keras"), "backbone"),
+        load_keras(detector or shipped("detector.keras"), "detector") if detector is not False else None,
         captioner=load_run(captioner, "captioner"),
         region_captioner=load_run(region_captioner, "region_captioner"),
         alignment=load_run(alignment, "alignment"),
@@ -90,6 +90,8 @@ class PhotoModel(tf.Module):
         self.backbone = backbone
         self.image_size = backbone.input_shape[1]
         self.feature_dim = backbone.output_shape[-1]
+        for part in (captioner, region_captioner, alignment):
+            self._check_size(part)
         self.extractor = build_extractor(backbone, detector) if detector is not None else None
         self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
         self.max_length, self.rerank = max_length, rerank
@@ -109,6 +111,18 @@ class PhotoModel(tf.Module):
         if captioner:
             features = tf.TensorSpec([None, captioner.model.input["image_features"].shape[-1]], name="image_features")
             self.caption_features = tf.function(self._caption_features, input_signature=[features], autograph=False)
+
+    def _check_size(self, part):
+        """A part that learned from another backbone's vectors is refused."""
+        if part is None:
+            return
+        name = "image_features" if "image_features" in part.model.input else "region_features"
+        takes = part.model.input[name].shape[-1]
+        if takes not in (self.feature_dim, 2 * self.feature_dim):
+            raise InputError(
+                f"the {part.model.name} takes vectors of {takes} numbers, the backbone gives {self.feature_dim}: "
+                "name the backbone that it was trained with"
+            )
 
     # --- the answers ---
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import keras
 
-from keras_imagesent.alignment import alignment_model  # noqa: F401  registers its layers, as do the next two
-from keras_imagesent.captioning import captioner  # noqa: F401
+from keras_imagesent.alignment.alignment_model import Alignment
+from keras_imagesent.captioning.captioner import Captioner
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
-from keras_imagesent.regions import yolo  # noqa: F401
+from keras_imagesent.regions import yolo  # noqa: F401  registers its layers
+from keras_imagesent.regions.extractor import is_backbone, is_detector
 from keras_imagesent.shipped import shipped
 
 
@@ -32,18 +33,52 @@ def load_run(path, name):
     file = path / "model.keras" if path.is_dir() else path
     settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
     return Run(
-        load_keras(file),
+        load_keras(file, "alignment" if name == "alignment" else "captioner"),
         Vocabulary.load(file.with_name("vocabulary.json")),
         json.loads(settings.read_text()) if settings.is_file() else {},
         json.loads(scores.read_text())["best"][0]["scores"] if scores.is_file() else {},
     )
 
 
-def load_keras(path):
+def load_keras(path, kind):
+    """A model from its `.keras` file; one of another kind than a person meant is refused by name.
+
+    Args:
+        kind: "backbone", "detector", "captioner" or "alignment".
+
+    Example:
+        load_keras("runs/captioner/model.keras", "captioner")
+    """
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder, and no run: name a .keras file that is a {kind}")
     try:
-        return keras.saving.load_model(path, compile=False)
-    except ValueError as error:
+        model = keras.saving.load_model(path, compile=False)
+    except (ValueError, OSError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None
+    found = kind_of(model)
+    if found != kind:
+        what = f"of the kind {found}" if found else f"{model.name!r}"
+        raise InputError(f"{path} is {what}, not {kind}: {MADE_BY[kind]}")
+    return model
+
+
+MADE_BY = {
+    "backbone": "name the .keras file that makes a map of vectors out of pixels",
+    "detector": "name the .keras file that finds boxes",
+    "captioner": "name a run of `imagesent train-captioner`",
+    "alignment": "name a run of `imagesent train-alignment`",
+}
+
+
+def kind_of(model):
+    """ "alignment", "captioner", "detector" or "backbone"; None for any other model."""
+    if isinstance(model, Alignment):
+        return "alignment"
+    if isinstance(model, Captioner):
+        return "captioner"
+    if is_detector(model):
+        return "detector"
+    return "backbone" if is_backbone(model) else None
 
 
 def own_beta(run):

@@ -45,6 +45,20 @@ def build_extractor(backbone, detector=None, crop_from=None):
     return keras.Model(inputs, outputs, name="extractor")
 
 
+def is_backbone(model):
+    """Whether a model makes a map of vectors out of pixels."""
+    return _takes_pixels(model) and isinstance(model.output_shape, tuple) and len(model.output_shape) == 4
+
+
+def is_detector(model):
+    """Whether a model finds boxes in pixels."""
+    return _takes_pixels(model) and isinstance(model.output, dict) and {"boxes", "box_scores"} <= set(model.output)
+
+
+def _takes_pixels(model):
+    return isinstance(model.input_shape, tuple) and len(model.input_shape) == 4
+
+
 @keras.saving.register_keras_serializable("keras_imagesent")
 class AddWholeFrame(layers.Layer):
     """Put the whole frame, with score 1, before the detections."""

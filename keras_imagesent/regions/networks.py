@@ -12,7 +12,7 @@ from keras_imagesent.regions.backbone import build_backbone
 from keras_imagesent.regions.detector import build_detector
 from keras_imagesent.regions.detectors.boxes_file import NO_BOXES, read_boxes
 from keras_imagesent.regions.detectors.grid import build_grid
-from keras_imagesent.regions.extractor import build_extractor
+from keras_imagesent.regions.extractor import build_extractor, is_detector
 
 CROP_SIZE = 224
 _MODEL_GARDEN = re.compile(r"(fasterrcnn|maskrcnn|cascadercnn|retinanet)(_\w+)?")
@@ -50,6 +50,8 @@ def choose_networks(
     """
     crop = regions == "crop"
     network = _load(backbone) or build_backbone(backbone, CROP_SIZE if crop else image_size)
+    if not isinstance(network.output_shape, tuple):
+        raise InputError(f"{backbone} is no backbone: --backbone names a network that makes vectors of pixels.")
     if not crop and len(network.output_shape) != 4:
         raise InputError(f"{backbone} gives one vector for a picture, not a map to pool: add --regions crop.")
     if not crop and network.input_shape[1] != image_size:
@@ -96,6 +98,8 @@ def _find_boxes(name, image_size, config, checkpoint):
             f"no detector is called {name!r}. There are yolov4-tiny, grid, fasterrcnn_... and retinanet_... of Model "
             "Garden, or give a SavedModel's folder, a .keras file, or a .json or .csv file of boxes."
         )
+    if not is_detector(detector):
+        raise InputError(f"{name} is no detector: it takes no pixels or gives no boxes.")
     if detector.input_shape[1] != image_size:
         raise InputError(f"{name} takes {detector.input_shape[1]} pixels: add --image-size {detector.input_shape[1]}.")
     return detector, None, path.name

@@ -15,6 +15,8 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_imagesent.data import shards
+from keras_imagesent.data.dataset import TooManyBroken
+from keras_imagesent.data.entries import Problem
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
@@ -89,9 +91,11 @@ def prepare(
             extract = extraction(extractor, boxes_of, photos_at_once)
             try:
                 run_jobs(jobs, extract, SentenceToIds(vocabulary), sentence_numbers, settings, max_broken, bar)
-            except InputError:
+            except InputError as error:
                 if machine[1] == 1:  # else the folder is not ours alone
                     give_back(out)
+                if isinstance(error, TooManyBroken):
+                    shards.list_problems(out, [*dataset.problems, *error.problems], dataset.oddities)
                 raise
         if all(path.is_file() for _, path, _ in all_shards(out, plan)):
             wait_for_others()
@@ -185,9 +189,10 @@ def run_jobs(jobs, extract, sentence_to_ids, sentence_numbers, settings, max_bro
             first = sentence_numbers[photo.photo_id]
             records.append(encode_photo(photo, regions, sizes[row].numpy(), token_ids, first, shards.digest(settings)))
         if len(broken) > allowed:
-            raise InputError(
+            raise TooManyBroken(
                 f"{len(broken)} photos cannot be decoded, the last {broken[-1].path}; a share of {max_broken:g} is "
-                "allowed. Look at these photos, or allow more with --max-broken."
+                "allowed. Look at these photos, or allow more with --max-broken.",
+                [Problem(photo.filename, photos_in_graph.BROKEN, photo.where) for photo in broken],
             )
         job.writer.write(job.part, records)
         if all(map(job.writer.has, range(job.parts))):
@@ -283,7 +288,8 @@ def only_run(out, alone):
 def claim(out, settings, vocabulary):
     """Marks the folder with the settings, or refuses one that other settings have marked."""
     # listed before looking for the settings, which another machine may be writing just now
-    strange = [path for path in out.iterdir() if not path.name.startswith(".")]
+    own = shards.PROBLEMS_FILE  # a run that stopped for too many broken photos leaves this alone
+    strange = [path for path in out.iterdir() if not path.name.startswith(".") and path.name != own]
     if (out / shards.SETTINGS_FILE).exists():
         there = shards.read_settings(out)
         differences = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
@@ -319,12 +325,12 @@ def write_problems(out, dataset, settings, vocabulary):
     for split in prepared.splits:
         written.update(prepared.photo_ids(split))
     lost = [photo for photo in dataset.photos if photo.photo_id not in written]
-    problems = [{"item": str(problem.item), "reason": problem.reason} for problem in dataset.problems]
+    problems = list(dataset.problems)
     for photo in lost:
         content = photo.path.read_bytes() if photo.path.is_file() else b""
         status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
-        problems.append({"item": photo.filename, "reason": status})
-    shards.write_json(out / shards.PROBLEMS_FILE, problems)
+        problems.append(Problem(photo.filename, status, photo.where))
+    shards.list_problems(out, problems, dataset.oddities)
     for leftover in out.glob(".*.tmp"):  # of runs that were killed
         leftover.unlink(missing_ok=True)
 

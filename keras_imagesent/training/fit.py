@@ -17,6 +17,8 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 
 MAY_CHANGE = ("epochs", "patience", "beta")  # settings that a continued run may change
+# Paths are seen from the working folder, which may be another today: of these the last name alone must be the same.
+PATHS = ("prepared", "pairs", "validation_pairs", "start_from", "fine_tune", "word_vectors")
 
 
 def fit_run(
@@ -157,13 +159,22 @@ def _check_settings(folder, settings):
     settings = json.loads(json.dumps(settings))
     if path.exists() and (folder / "state" / "state.npz").exists():
         old = json.loads(path.read_text())
-        changed = sorted(k for k in {**old, **settings} if old.get(k) != settings.get(k) and k not in MAY_CHANGE)
+        changed = sorted(k for k in {**old, **settings} if k not in MAY_CHANGE and _differs(k, old, settings))
         if changed:
             what = ", ".join(f"{key} was {old.get(key)!r} and is {settings.get(key)!r}" for key in changed)
             raise InputError(
                 f"{folder} holds a run with other settings ({what}): name a new folder, or give the same ones"
             )
     write_whole(path, json.dumps(settings, indent=2) + "\n")
+
+
+def _differs(name, old, new):
+    first, second = old.get(name), new.get(name)
+    if name == "extractor" and name not in old:  # runs of the first versions did not note it
+        return False
+    if name in PATHS and first and second:
+        return Path(first).absolute().name != Path(second).absolute().name
+    return first != second
 
 
 def _out_of_patience(progress, patience):

@@ -91,6 +91,8 @@ def test_a_caption_is_drawn_under_its_photo(folder, capsys):
         (["{}/*.gif"], "no file matches"),
         (["{}/photos/red.jpg", "--captions", "0"], "numbers from 1 up"),
         (["{}/photos/red.jpg", "--captioner", "{}/nowhere"], "nowhere"),
+        (["{}/photos/red.jpg", "--rerank", "-1"], "--rerank is a weight from 0 up (0.2 is good), not -1"),
+        (["{}/photos/deep", "--picture", "{}/one.png"], "several photos give several pictures: --picture names a"),
     ],
 )
 def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
@@ -99,3 +101,44 @@ def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
     )
     error = capsys.readouterr().err
     assert message in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("verb", "flag", "given", "message"),
+    [
+        ("caption", "captioner", "alignment", "alignment/model.keras is of the kind alignment, not captioner: name a"),
+        ("caption", "backbone", "detector.keras", "detector.keras is of the kind detector, not backbone: name the"),
+        ("describe", "detector", "backbone.keras", "backbone.keras is of the kind backbone, not detector: name the"),
+        ("describe", "region_captioner", "alignment", "is of the kind alignment, not captioner: name a run of"),
+        ("describe", "alignment", "captioner", "is of the kind captioner, not alignment: name a run of `imagesent tr"),
+        ("describe", "backbone", "captioner", "captioner is a folder, and no run: name a .keras file that is a backb"),
+    ],
+)
+def test_a_model_of_another_kind_is_named(folder, capsys, verb, flag, given, message):
+    typed = models(folder, "backbone", "detector", "alignment", "captioner", "region_captioner")
+    typed[typed.index(f"--{flag.replace('_', '-')}") + 1] = str(folder / given)
+    if verb == "caption":
+        typed = [text for pair in zip(typed[::2], typed[1::2], strict=True) for text in pair if "region" not in pair[0]]
+    assert main([verb, str(folder / "photos/red.jpg"), *typed]) == 2
+    out, err = capsys.readouterr()
+    assert message in err and out == "" and "Traceback" not in err
+
+
+def test_a_captioner_of_other_vectors_is_refused(folder, capsys):
+    """The shipped captioner learned from another backbone."""
+    assert main(["caption", str(folder / "photos/red.jpg"), *models(folder, "backbone")]) == 2
+    assert "takes vectors of 1280 numbers, the backbone gives 16: name the backbone" in capsys.readouterr().err
+
+
+def test_align_says_which_words_it_leaves_out(folder, capsys, monkeypatch):
+    monkeypatch.setattr("keras_imagesent.shipped.shipped", lambda name: folder / name)
+    monkeypatch.setattr("keras_imagesent.serving.photo_model.shipped", lambda name: folder / name)
+    sentence = "a zzz dog " + "runs on the red grass with two " * 3
+    command = ["align", str(folder / "photos/red.jpg"), sentence, "--model", str(folder / "alignment")]
+    assert main(command) == 0
+    err = capsys.readouterr().err
+    assert "the model does not know zzz: no region for it" in err
+    assert "only 12 words are looked at; left out: red grass with two runs on the red grass with two" in err
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["unknown"] == ["zzz"] and len(answer["cut"]) == 2 + 21 - 12

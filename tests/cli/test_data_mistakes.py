@@ -151,8 +151,50 @@ def no_training_photos(folder):
 )
 def test_prepare_with_a_data_set_that_is_wrong(folder, capfd, spoil, says):
     spoil(folder)
-    assert says in complaint(capfd, *typed(dataset="bad"))
-    assert not (folder / "prepared").exists()
+    said = complaint(capfd, *typed(dataset="bad"))
+    assert says in said
+    listed = folder / "prepared" / "problems.json"  # the only trace, where something was broken
+    assert [str(path) for path in folder.glob("prepared/**/*")] == ([str(listed)] if "problems.json" in said else [])
+
+
+def write_table(folder, *rows):
+    (folder / "mine.csv").write_text("filename,caption\n" + "".join(f"{row}\n" for row in rows))
+
+
+def test_too_many_broken_photos_are_listed_with_their_lines(folder, capfd):
+    write_table(folder, "a.jpg,A dog runs.", "lost.jpg,A cat.", "a.jpg,...")
+    for _ in range(2):  # what the first try left does not stand in the way of the second
+        said = complaint(capfd, *typed(dataset="mine.csv"))
+        assert "2 of 3 items are broken" in said and "All of them: prepared/problems.json" in said
+        assert "lost.jpg (mine.csv line 3): there is no such file" in said
+        assert json.loads((folder / "prepared/problems.json").read_text()) == [
+            {"item": "a.jpg caption 1", "reason": "has no words", "where": "mine.csv line 4"},
+            {"item": "lost.jpg", "reason": "there is no such file", "where": "mine.csv line 3"},
+        ]
+
+
+def test_broken_photos_are_not_listed_in_a_folder_of_something_else(folder, capfd):
+    missing(folder)
+    assert "items are broken" in complaint(capfd, *typed(dataset="bad", **{"--out": "images"}))
+    assert sorted(path.name for path in (folder / "images").iterdir()) == ["a.jpg", "b.jpg"]
+
+
+def test_repeated_captions_and_few_photos_are_mentioned(folder, capfd):
+    names = [f"{number}.jpg" for number in range(12)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (40, 30), (number, 0, 0)).save(folder / "images" / name)
+    write_table(folder, "a.jpg,A dog runs.", "a.jpg,a dog runs", *(f"{name},untitled" for name in names))
+    main(typed(dataset="mine.csv", **{"--backbone": "nowhere.keras"}))  # stops after the check
+    said = capfd.readouterr().err
+    assert "a.jpg (mine.csv line 2 and mine.csv line 3): the caption 'a dog runs' stands there twice" in said
+    assert "(and 1 more: prepared/problems.json)" in said
+    assert "13 training photos are few: below about 1,000" in said
+
+
+def test_a_table_without_captions_is_named_as_a_person_typed_it(folder, capfd):
+    (folder / "header.csv").write_text("filename,caption\n")
+    said = complaint(capfd, *typed(dataset="header.csv"))
+    assert "header.csv: no photo with a caption in it" in said and "PosixPath" not in said
 
 
 @pytest.mark.parametrize(

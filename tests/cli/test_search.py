@@ -87,6 +87,9 @@ def test_photos_come_and_go(work, tmp_path, capsys, monkeypatch, store):
     assert "removed 1 of 1 photos" in printed.out and "1 photos, 2 sentences" in printed.out and "'zzz'" in printed.err
     assert main(["search", "dog", *index, "--json"]) == 0
     assert [hit["filename"] for hit in hits(capsys)] == [str(photos[1])]
+    assert main(["index", "--remove", "nosuch.jpg", *index]) == 1
+    printed = capsys.readouterr()
+    assert "removed 0 of 1 photos" in printed.out and "nosuch.jpg: not in" in printed.err
     assert main(["search", "zzz", *index]) == 2
     assert "vocabulary" in capsys.readouterr().err
 

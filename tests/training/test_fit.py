@@ -115,3 +115,14 @@ def test_refuses_a_folder_of_other_settings(tmp_path):
     run(tmp_path, epochs=2, settings={"units": 8, "epochs": 2})
     with pytest.raises(InputError, match="units was 8 and is 16"):
         run(tmp_path, epochs=2, settings={"units": 16, "epochs": 2})
+
+
+def test_goes_on_from_another_working_folder(tmp_path):
+    """Paths are seen from where a person stands; the vectors' own name must stay."""
+    made = {"data": "d1", "pairs": None}
+    run(tmp_path, epochs=1, settings={**made, "prepared": "prepared"})
+    run(tmp_path, epochs=1, settings={**made, "prepared": "mine/prepared", "extractor": "e1"})  # noted from now on
+    run(tmp_path, epochs=1, settings={**made, "prepared": "/home/me/mine/prepared", "extractor": "e1"})
+    for changed in ({"prepared": "other"}, {"data": "d2"}, {"extractor": "e2"}, {"pairs": "pairs.jsonl"}):
+        with pytest.raises(InputError, match=next(iter(changed))):
+            run(tmp_path, epochs=1, settings={**made, "prepared": "prepared", "extractor": "e1", **changed})
