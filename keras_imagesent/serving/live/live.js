@@ -25,6 +25,7 @@ async function predict(signature, inputs) {
   }
   let answer = null;
   try { answer = await response.json(); } catch { /* not JSON: some other server */ }
+  if (answer && /signature/i.test(answer.error || "")) throw new Error(`The model “${model}” does not answer “${signature}”. Export it anew: imagesent export.`);
   if (response.status === 404) throw new Error(`The server at ${address()} has no model called “${model}”. Its name is under Server, at the end of the page.`);
   if (response.status === 413) throw new Error("The photo is too large for the server. Try a smaller one.");
   if (response.status === 503 || response.status === 504) throw new Error("The server is busy. Try again in a moment.");
@@ -43,25 +44,20 @@ function checkStatus(outputs) {
 async function openPhoto(blob, name) {
   hideError();
   stopCamera();
-  if (blob.type && !blob.type.startsWith("image/")) return showError(`${name} is not a picture. JPEG and PNG photos work.`);
+  if (blob.type && !blob.type.startsWith("image/")) return showError(`${name} is not a picture. ${FORMATS}`);
   const turn = ++state.asked;
-  const bytes = await base64(blob);
+  clear();
   const image = $("photo");
   if (image.src) URL.revokeObjectURL(image.src);
   image.src = URL.createObjectURL(blob);
-  try { await image.decode(); } catch {
-    image.classList.add("hidden");
-    return showError(`${name} cannot be shown as a picture. JPEG and PNG photos work.`);
-  }
+  try { await image.decode(); } catch { return showError(`${name} cannot be shown as a picture. ${FORMATS}`); }
+  const bytes = await base64((await served(blob)) ? blob : await redrawn(image));
+  if (turn !== state.asked) return;
   image.classList.remove("hidden");
   $("invitation").classList.add("hidden");
   $("stage").classList.remove("empty");
   $("stage").style.setProperty("--shape", image.naturalWidth / image.naturalHeight);
-  Object.assign(state, { photo: bytes, regions: null, aligned: null });
-  showBoxes($("stage"), []);
-  for (const list of ["captions", "regions", "words"]) $(list).replaceChildren();
-  for (const id of ["sliders", "show"]) $(id).classList.add("hidden");
-  for (const id of ["captions-hint", "regions-hint"]) $(id).classList.remove("hidden");
+  state.photo = bytes;
   const image_bytes = [{ b64: bytes }];
   try {
     await busy("Writing captions …", async () => {
@@ -79,6 +75,38 @@ async function openPhoto(blob, name) {
   } catch (error) {
     if (turn === state.asked) showError(error.message);
   }
+}
+
+const FORMATS = "JPEG, PNG and WebP photos work in every browser; HEIC in Safari, and on the command line (imagesent caption).";
+
+// Takes the photo before and all that was said of it off the page.
+function clear() {
+  Object.assign(state, { photo: null, regions: null, aligned: null });
+  $("photo").classList.add("hidden");
+  $("invitation").classList.remove("hidden");
+  $("stage").classList.add("empty");
+  showBoxes($("stage"), []);
+  drawing(false);
+  for (const list of ["captions", "regions", "words"]) $(list).replaceChildren();
+  for (const id of ["sliders", "show"]) $(id).classList.add("hidden");
+  for (const id of ["captions-hint", "regions-hint"]) $(id).classList.remove("hidden");
+}
+
+// Whether every server reads this format: JPEG, PNG, GIF or BMP. The others (WebP, AVIF, HEIC) are drawn anew.
+async function served(blob) {
+  const [a, b] = new Uint8Array(await blob.slice(0, 2).arrayBuffer());
+  return [0xffd8, 0x8950, 0x4749, 0x424d].includes(256 * a + b);
+}
+
+function redrawn(image) {
+  const canvas = $("canvas");
+  canvas.width = image.naturalWidth;
+  canvas.height = image.naturalHeight;
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "white"; // transparency lies over white, as on the server
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.drawImage(image, 0, 0);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.95));
 }
 
 function base64(blob) {
@@ -111,11 +139,17 @@ function showRegions(outputs) {
     box, caption: outputs.captions[0][i], logProb: outputs.log_probs[0][i], score: outputs.box_scores[0][i], number: i,
   }));
   $("regions-hint").classList.add("hidden");
+  listRegions();
+  $("show").classList.remove("hidden");
+  choose("regions");
+}
+
+function listRegions() {
   $("regions").replaceChildren(
     ...state.regions.map((region) => {
       const item = element(
         "li", { class: "region", tabindex: "-1" },
-        element("span", { class: `swatch ${colourClass(region.number)}` }, region.number === 0 ? "all" : String(region.number)),
+        element("span", { class: `swatch ${colourClass(region.number)}` }, nameOf(region)),
         element("span", { class: "text" }, region.caption),
         element("span", { class: "soft number", title: "log probability" }, region.logProb.toFixed(2)),
       );
@@ -124,8 +158,68 @@ function showRegions(outputs) {
     }),
   );
   walkable($("regions"), ".region");
-  $("show").classList.remove("hidden");
-  choose("regions");
+}
+
+const nameOf = (region) => (region.mine ? "yours" : region.number === 0 ? "all" : String(region.number));
+
+// ---------------------------------------------------------------- a box of one's own
+
+function drawing(on) {
+  $("draw").setAttribute("aria-pressed", String(on));
+  $("stage").classList.toggle("drawing", on);
+}
+
+function followPointer() {
+  const stage = $("stage");
+  let start = null;
+  const place = (event) => {
+    const frame = $("photo").getBoundingClientRect();
+    const share = (value, from, length) => Math.min(1, Math.max(0, (value - from) / length));
+    return [share(event.clientX, frame.left, frame.width), share(event.clientY, frame.top, frame.height)];
+  };
+  const box = (event) => {
+    const [[a, b], [c, d]] = [start, place(event)];
+    return [Math.min(a, c), Math.min(b, d), Math.max(a, c), Math.max(b, d)];
+  };
+  stage.addEventListener("pointerdown", (event) => {
+    if (!stage.classList.contains("drawing") || event.button) return;
+    event.preventDefault();
+    stage.setPointerCapture(event.pointerId);
+    start = place(event);
+  });
+  stage.addEventListener("pointermove", (event) => {
+    if (start) showBoxes(stage, [{ box: box(event), colour: 0, label: "", key: "mine" }]);
+  });
+  stage.addEventListener("pointercancel", () => { start = null; draw(); });
+  stage.addEventListener("pointerup", (event) => {
+    if (!start) return;
+    const drawn = box(event);
+    start = null;
+    drawing(false);
+    if (drawn[2] - drawn[0] < 0.01 || drawn[3] - drawn[1] < 0.01) return draw();
+    askBox(drawn);
+  });
+}
+
+async function askBox(box) {
+  hideError();
+  const photo = state.photo;
+  try {
+    await busy("Looking at your box …", async () => {
+      const outputs = await predict("describe_boxes", { image_bytes: [{ b64: photo }], boxes: [[box]] });
+      if (photo !== state.photo) return;
+      checkStatus(outputs);
+      const caption = outputs.captions[0][0];
+      state.regions.push({ box, caption, logProb: outputs.log_probs[0][0], score: 1, number: state.regions.length, mine: true });
+      listRegions();
+      $("regions").lastElementChild.scrollIntoView({ block: "nearest" });
+      say(`Your box: ${caption}`);
+    });
+  } catch (error) {
+    if (photo === state.photo) showError(error.message);
+  }
+  document.querySelector("input[name=show][value=regions]").checked = true;
+  draw();
 }
 
 // ---------------------------------------------------------------- the sentence
@@ -212,7 +306,7 @@ function draw() {
   const what = shown();
   if (what === "none") showBoxes($("stage"), []);
   else if (what === "regions" && state.regions) {
-    showBoxes($("stage"), state.regions.slice(1).map(({ box, number }) => ({ box, colour: number, label: String(number), key: number })));
+    showBoxes($("stage"), state.regions.slice(1).map((region) => ({ box: region.box, colour: region.number, label: nameOf(region), key: region.number })));
   } else if (what === "regions") showBoxes($("stage"), []);
   drawSentence();
 }
@@ -232,8 +326,8 @@ async function startCamera() {
   const video = $("video");
   video.srcObject = state.stream;
   await video.play();
-  showBoxes($("stage"), []);
-  $("photo").classList.add("hidden");
+  clear();
+  state.asked++; // an answer still under way is no longer wanted
   $("invitation").classList.add("hidden");
   $("stage").classList.remove("empty");
   $("stage").style.setProperty("--shape", video.videoWidth / video.videoHeight);
@@ -245,6 +339,7 @@ function stopCamera() {
   state.stream.getTracks().forEach((track) => track.stop());
   state.stream = null;
   for (const id of ["video", "shoot"]) $(id).classList.add("hidden");
+  if (!state.photo) clear();
 }
 
 function takePicture() {
@@ -288,6 +383,8 @@ function begin() {
   });
   $("camera").addEventListener("click", startCamera);
   $("shoot").addEventListener("click", takePicture);
+  $("draw").addEventListener("click", () => drawing(!$("stage").classList.contains("drawing")));
+  followPointer();
   $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
   let waiting;
   $("sentence").addEventListener("input", () => {
