@@ -21,7 +21,6 @@ from keras_imagesent.data.table import EXPECTED, read_csv, read_jsonl
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
-
 FEW_PHOTOS = 1000
 
 

@@ -132,7 +132,7 @@ def test_a_captioner_of_other_vectors_is_refused(folder, capsys):
 
 def test_align_says_which_words_it_leaves_out(folder, capsys, monkeypatch):
     monkeypatch.setattr("keras_imagesent.shipped.shipped", lambda name: folder / name)
-    monkeypatch.setattr("keras_imagesent.serving.photo_model.shipped", lambda name: folder / name)
+    monkeypatch.setattr("keras_imagesent.model.photo_model.shipped", lambda name: folder / name)
     sentence = "a zzz dog " + "runs on the red grass with two " * 3
     command = ["align", str(folder / "photos/red.jpg"), sentence, "--model", str(folder / "alignment")]
     assert main(command) == 0
