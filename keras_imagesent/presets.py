@@ -1,5 +1,7 @@
 """Published settings: name -> keyword arguments of a trainer."""
 
+from keras_imagesent.errors import InputError
+
 ALIGNMENT = {
     # The paper's heads, loss, optimiser and sizes, on the vectors that can be had here. Its word vectors are
     # word2vec's, fixed: give them with --word-vectors; it found random ones, trained, about as good.
@@ -97,3 +99,59 @@ SELF_CRITICAL = {
     "patience": 3,
     "monitor": "cider",
 }
+
+# Those of the settings that shape the model: arguments of `build_alignment` and `build_captioner`.
+ALIGNMENT_MODEL = (
+    "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
+    "hide_frame", "hide_regions", "prior", "frame_dim", "root", "classes", "train_words",
+)  # fmt: skip
+CAPTIONER_MODEL = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words")
+
+
+def alignment_settings(preset="best", **changes):
+    """The settings of an alignment preset with some of them changed, checked.
+
+    Example:
+        >>> alignment_settings("paper", epochs=3)["epochs"]
+        3
+    """
+    settings = _choose(ALIGNMENT, preset, changes)
+    for name in ("dim", "units", "word_dim", "batch_size", "epochs", "learning_rate"):
+        if settings[name] <= 0:
+            raise InputError(f"{name} must be above 0, not {settings[name]}")
+    if settings["frame_dim"] < 0:
+        raise InputError(f"frame_dim must be 0 or more, not {settings['frame_dim']}")
+    if settings["frame_dim"] and settings["score"] == "defrag":
+        raise InputError("the score defrag has no frame beside the regions: frame_dim must be 0")
+    _check_shares(settings, "dropout", "hide_frame", "hide_regions")
+    return settings
+
+
+def captioner_settings(preset="best", **changes):
+    """The settings of a captioner preset with some of them changed, checked.
+
+    Example:
+        >>> captioner_settings("best", units=64)["cell"]
+        'lstm'
+    """
+    settings = _choose(CAPTIONER, preset, changes)
+    for name in ("units", "word_dim", "batch_size", "epochs", "patience", "learning_rate", "clip", "beam", "decay"):
+        if settings[name] <= 0:
+            raise InputError(f"{name} must be above 0, not {settings[name]}")
+    _check_shares(settings, "dropout")
+    return settings
+
+
+def _choose(presets, name, changes):
+    if name not in presets:
+        raise InputError(f"no preset {name!r}: there are {', '.join(presets)}")
+    unknown = [key for key in changes if key not in presets[name]]
+    if unknown:
+        raise InputError(f"no setting {unknown[0]!r}: there are {', '.join(presets[name])}")
+    return {**presets[name], **changes}
+
+
+def _check_shares(settings, *names):
+    for name in names:
+        if not 0 <= settings[name] < 1:
+            raise InputError(f"{name} is a share from 0 up to 1, not {settings[name]}")

@@ -87,7 +87,8 @@ def things_table(
         rows.append([thing, shown[thing], *(share(found, [thing]) for found in counts.values())])
     note = (
         f"Of the photos where at least {LEAST_PEOPLE} people name a thing, the share whose caption names it "
-        f"too; things with at least {LEAST_PHOTOS} such photos. The words that count are listed in evaluation/things.json. "
+        f"too; things with at least {LEAST_PHOTOS} such photos. "
+        "The words that count are listed in evaluation/things.json. "
         "This measure is our own, not the paper's."
     )
     columns = ["thing", "photos", *(f"{name}, %" for name in captions)]

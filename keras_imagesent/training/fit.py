@@ -154,6 +154,17 @@ class _Steps(keras.callbacks.Callback):
         self.bar.close()
 
 
+def validation_split(prepared, wanted=None):
+    """The split that chooses the best epoch: the one wanted, else "tune", else "val", else "dev"."""
+    split = wanted or next((name for name in ("tune", "val", "dev") if name in prepared.splits), None)
+    if split not in prepared.splits:
+        raise InputError(
+            f"{prepared.folder} has no split {split or 'tune, val or dev'} to choose the best epoch on: it has "
+            f"{', '.join(prepared.splits)}; name one of them as validation, or set photos aside when preparing"
+        )
+    return split
+
+
 def _check_settings(folder, settings):
     path = folder / "settings.json"
     settings = json.loads(json.dumps(settings))

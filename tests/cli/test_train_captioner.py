@@ -112,10 +112,10 @@ def test_settings_of_a_folder_are_kept(folder, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--both"], "--both and --validation-pairs go with the pairs"),
-        (["--self-critical"], "name its run with --start-from"),
-        (["--dropout", "1"], "--dropout is a share"),
-        (["--units", "0"], "--units must be above 0"),
+        (["--both"], "both and validation_pairs need pairs"),
+        (["--self-critical"], "name its run as start_from"),
+        (["--dropout", "1"], "dropout is a share"),
+        (["--units", "0"], "units must be above 0"),
         (["--pairs", "nothing.jsonl"], "no file nothing.jsonl"),
         (["--validation", "test"], "has no split test"),
         (["--start-from", "nowhere"], "no model at"),

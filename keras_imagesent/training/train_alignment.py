@@ -1,0 +1,208 @@
+"""Trains an alignment model into a run folder."""
+
+import json
+import math
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+from keras_imagesent.alignment.choose_beta import choose_beta
+from keras_imagesent.alignment.word_vectors import read_word_vectors
+from keras_imagesent.data.batches import pair_batches, steps_per_epoch
+from keras_imagesent.data.shards import Prepared
+from keras_imagesent.errors import InputError
+from keras_imagesent.evaluation.frame_weight import choose_frame_weight
+from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
+from keras_imagesent.training.devices import choose_strategy
+from keras_imagesent.training.fit import fit_run, validation_split, write_whole
+from keras_imagesent.training.optimizers import build_optimizer
+
+
+def train_alignment(
+    prepared,
+    out,
+    preset="best",
+    validation=None,
+    word_vectors=None,
+    start_from=None,
+    search=0,
+    search_epochs=2,
+    beta=None,
+    devices=None,
+    seed=0,
+    save_minutes=2.0,
+    **settings,
+):
+    """Learns which words belong to which region; called again on the same folder, it goes on where it was.
+
+    Args:
+        prepared: folder that `prepare` wrote.
+        out: the run folder to write.
+        preset: the settings to start from, a name in `keras_imagesent.presets.ALIGNMENT`.
+        validation: the split that chooses the best epoch and beta; None takes "tune", else "val", else "dev".
+        word_vectors: a GloVe or word2vec file to start from, or "glove" for the one in the extra `weights`.
+        start_from: another run of the same shape whose weights to start with.
+        search: how many random learning rates and weight decays to try first, `search_epochs` epochs each.
+        beta: strength of the ties between neighboring words (Eq. 12); None chooses it on the validation split.
+        devices: such as "gpu:0,gpu:1"; None takes all GPUs, or the CPU.
+        seed: decides weights, order and dropout.
+        save_minutes: how often the state is saved inside an epoch.
+        **settings: any of the preset's settings, such as `epochs=3` or `dim=256`.
+
+    Returns:
+        The log: one dict for each epoch, with the loss and the validation scores.
+
+    Example:
+        rows = train_alignment("prepared/flickr8k", "runs/alignment", epochs=3)
+        max(row["recall_sum"] for row in rows)
+    """
+    settings = alignment_settings(preset, **settings)
+    if beta is not None and beta < 0:
+        raise InputError(f"beta must be 0 or more, not {beta:g}")
+    out = Path(out)
+    prepared = Prepared.open(prepared)
+    validation = validation_split(prepared, validation)
+    extra = {
+        "preset": preset,
+        "prepared": str(prepared.folder),
+        "data": prepared.settings.get("data"),
+        "extractor": prepared.settings.get("extractor"),
+        "validation": validation,
+        "word_vectors": word_vectors and str(word_vectors),
+        "start_from": start_from and str(start_from),
+        "seed": seed,
+    }
+    trainer = Trainer(prepared, validation, extra, devices, save_minutes)
+    if search:
+        settings = {**settings, **search_rates(trainer, settings, out, search, search_epochs)}
+    rows = trainer.train(settings, out)
+    keep_beta(out, beta, trainer.validation_photos)
+    return rows
+
+
+def keep_beta(run, beta, photos):
+    """Puts beta into the run's settings: the one given, or the one that suits the validation photos best."""
+    if beta is None:
+        beta, measured = choose_beta(load_alignment(run), photos)
+        listed = ", ".join(f"{value:g}: {percent:.1f}" for value, percent in measured.items())
+        print(f"beta {beta:g}: equal words of a photo's sentences meet in one region most above chance ({listed})")
+    path = run / "settings.json"
+    write_whole(path, json.dumps({**json.loads(path.read_text()), "beta": beta}, indent=2) + "\n")
+
+
+class Trainer:
+    """What every training of one command shares: the data in memory, the devices, the seed."""
+
+    def __init__(self, prepared, validation, extra, devices=None, save_minutes=2.0):
+        self.strategy = choose_strategy(devices)
+        self.prepared, self.extra, self.save_minutes = prepared, extra, save_minutes
+        self.validation_photos = prepared.load(validation)
+        self.centre = None
+
+    def build(self, settings, steps):
+        """A compiled alignment model for these settings."""
+        keras.utils.set_random_seed(self.extra["seed"])
+        options = {name: settings[name] for name in ALIGNMENT_MODEL}
+        options["classes"] = self.prepared.classes if settings["classes"] else 0
+        vocabulary = self.prepared.vocabulary
+        if self.extra["word_vectors"]:
+            least_dim = settings["word_dim"] if settings["train_words"] else 0
+            vectors, found = read_word_vectors(self.extra["word_vectors"], vocabulary, self.extra["seed"], least_dim)
+            print(f"word vectors: {found} of {len(vocabulary)} words found")
+            options |= {"word_vectors": vectors, "word_dim": vectors.shape[1]}
+        with self.strategy.scope():
+            model = build_alignment(
+                self.prepared.feature_dim,
+                len(vocabulary),
+                number_of_regions=self.prepared.number_of_regions,
+                **options,
+            )
+            self.measure_centre(model.get_layer("region_encoder").get_layer("centre"))
+            if self.extra["start_from"]:
+                _start_from(model, load_alignment(self.extra["start_from"]))
+            optimizer = build_optimizer(
+                settings["optimizer"],
+                settings["learning_rate"],
+                settings["weight_decay"],
+                schedule=settings["schedule"],
+                steps=steps * settings["epochs"],
+            )
+            # No XLA: its matrix products are slower on CPUs, and real words are packed, so shapes vary
+            model.compile(optimizer=optimizer, jit_compile=False)
+        return model
+
+    def measure_centre(self, centre):
+        if self.centre is None:
+            photos = self.prepared.load("train")
+            centre.measure(photos.region_features[photos.region_mask])
+            self.centre = centre.get_weights()
+        centre.set_weights(self.centre)
+
+    def train(self, settings, out):
+        """Trains into the run folder `out`; the log's rows."""
+        size, seed = settings["batch_size"], self.extra["seed"]
+
+        def batches(epoch, start_step):
+            pairs = pair_batches(self.prepared, "train", size, seed, epoch, start_step)
+            return pairs.map(lambda batch: {name: batch[name] for name in model.input})
+
+        def steps(epoch):
+            return steps_per_epoch(self.prepared, "train", size, seed, epoch)
+
+        model = self.build(settings, steps(0))
+        out.mkdir(parents=True, exist_ok=True)
+        self.prepared.vocabulary.save(out / "vocabulary.json")
+        return fit_run(
+            model,
+            batches,
+            steps,
+            lambda model: choose_frame_weight(model, self.validation_photos),
+            out,
+            monitor="recall_sum",
+            epochs=settings["epochs"],
+            patience=settings["patience"],
+            save_minutes=self.save_minutes,
+            settings={"model": "alignment", **self.extra, **settings},
+        )
+
+
+def _start_from(model, other):
+    """Copies what another model of the same shape has learned."""
+    if [weight.shape for weight in model.weights] != [weight.shape for weight in other.weights]:
+        raise InputError(
+            "start_from names a run of another shape: give the same dim, units, word_dim, frame_dim and data"
+        )
+    model.set_weights(other.get_weights())
+
+
+def search_rates(trainer, settings, out, trials, epochs):
+    """Random search over learning rate and weight decay on the validation split, as the paper chose them.
+
+    Learning rates lie within a factor of 10 around the preset's, weight decays between 1e-7 and 1e-3. Every try is a
+    run folder of its own under `out/search`, so a killed search goes on as well.
+    """
+    rng = np.random.default_rng(trainer.extra["seed"])
+    results = []
+    for trial in range(trials):
+        chosen = {
+            "learning_rate": float(settings["learning_rate"] * 10 ** rng.uniform(-1, 1)),
+            "weight_decay": float(10 ** rng.uniform(-7, -3)),
+        }
+        print(f"try {trial + 1}/{trials}: " + ", ".join(f"{name} {value:.3g}" for name, value in chosen.items()))
+        try:
+            rows = trainer.train({**settings, **chosen, "epochs": epochs}, out / "search" / f"try-{trial:03d}")
+            score = max(row["recall_sum"] for row in rows)
+        except InputError as error:
+            if "diverged" not in str(error):
+                raise
+            print(f"try {trial + 1} diverged")
+            score = -math.inf
+        results.append({**chosen, "recall_sum": score})
+    best = max(results, key=lambda result: result["recall_sum"])
+    if best["recall_sum"] == -math.inf:
+        raise InputError("every try of the search diverged: give a smaller learning_rate to search around")
+    (out / "search" / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    print(f"chosen: learning rate {best['learning_rate']:.3g}, weight decay {best['weight_decay']:.3g}")
+    return {name: best[name] for name in ("learning_rate", "weight_decay")}

@@ -1,0 +1,214 @@
+"""Trains a captioner into a run folder."""
+
+import json
+from pathlib import Path
+
+import keras
+
+from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
+from keras_imagesent.captioning.fine_tune import FineTuning, slow_backbone
+from keras_imagesent.captioning.self_critical import END, SelfCritical
+from keras_imagesent.data.caption_pairs import CaptionPairs
+from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.tokenizer import tokenize
+from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.errors import InputError
+from keras_imagesent.evaluation.cider import Cider
+from keras_imagesent.model.run import load_keras
+from keras_imagesent.presets import CAPTIONER_MODEL, SELF_CRITICAL, captioner_settings
+from keras_imagesent.shipped import shipped
+from keras_imagesent.training.devices import choose_strategy
+from keras_imagesent.training.fit import fit_run, validation_split
+from keras_imagesent.training.optimizers import build_optimizer
+from keras_imagesent.training.validate_captions import Validator
+
+
+def train_captioner(
+    prepared,
+    out,
+    preset="best",
+    pairs=None,
+    validation_pairs=None,
+    both=False,
+    frame=False,
+    start_from=None,
+    self_critical=False,
+    fine_tune=None,
+    backbone=None,
+    backbone_learning_rate=1e-5,
+    validation=None,
+    devices=None,
+    seed=0,
+    save_minutes=2.0,
+    **settings,
+):
+    """Learns to caption whole photos or regions; called again on the same folder, it goes on where it was.
+
+    Args:
+        prepared: folder that `prepare` wrote.
+        out: the run folder to write.
+        preset: the settings to start from, a name in `keras_imagesent.presets.CAPTIONER`.
+        pairs: a file of (region, snippet) pairs to learn from instead of whole photos.
+        validation_pairs: pairs of the validation split; without them a twentieth of `pairs` is held out.
+        both: whether to learn from the pairs and from whole photos.
+        frame: whether the whole frame's vector is given beside the region's.
+        start_from: another run of the same shape whose weights to start with.
+        self_critical: whether to learn from the CIDEr of the captioner's own samples (needs `start_from`).
+        fine_tune: the folder of the photos, to train the backbone too.
+        backbone: the `.keras` file to fine-tune; None is the shipped one.
+        backbone_learning_rate: the backbone's own learning rate.
+        validation: the split that chooses the best epoch; None takes "tune", else "val", else "dev".
+        devices: such as "gpu:0,gpu:1"; None takes all GPUs, or the CPU.
+        seed: decides weights, order and dropout.
+        save_minutes: how often the state is saved inside an epoch.
+        **settings: any of the preset's settings, such as `epochs=3` or `cell="gru"`.
+
+    Returns:
+        The log: one dict for each epoch, with the loss and the validation scores.
+
+    Example:
+        rows = train_captioner("prepared/flickr8k", "runs/captioner", epochs=3)
+        max(row["cider"] for row in rows)
+    """
+    if (both or validation_pairs) and not pairs:
+        raise InputError("both and validation_pairs need pairs: a file that `imagesent align --pairs` wrote")
+    if self_critical and not start_from:
+        raise InputError("self_critical improves a trained captioner: name its run as start_from")
+    if self_critical and (pairs or fine_tune):
+        raise InputError("self_critical learns from whole photos' vectors: leave out pairs and fine_tune")
+    if fine_tune and (pairs or frame):
+        raise InputError("fine_tune learns from whole photos: leave out pairs and frame")
+    start = model_settings(start_from) if start_from else {}
+    settings = captioner_settings(preset, **{**start, **(SELF_CRITICAL if self_critical else {}), **settings})
+    out, prepared = Path(out), Prepared.open(prepared)
+    validation = validation_split(prepared, validation)
+    strategy, vocabulary, size = choose_strategy(devices), prepared.vocabulary, settings["batch_size"]
+    photos, validation_photos = prepared.load("train"), prepared.load(validation)
+    learned, validated = choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame)
+    validate, tuning = Validator(validated, vocabulary, settings), None
+    with strategy.scope():
+        model = build(learned, vocabulary, settings, start_from, seed)
+        steps, batches = learned.steps(size), lambda epoch, start: learned.batches(size, seed, epoch, start)
+        if self_critical:
+            critic = self_critic(model, learned, photos, vocabulary, size, seed)
+            steps, batches = critic.steps, critic.batches
+        optimizer = make_optimizer(settings, steps)
+        if fine_tune:
+            backbone = load_backbone(backbone, learned.feature_dim)
+            slow_backbone(optimizer, backbone, backbone_learning_rate / settings["learning_rate"])
+            tuning = FineTuning(model, backbone, learned, photos.filenames, Path(fine_tune), size, seed)
+            validate = tuning.validate_with(validate, validation_photos.filenames)
+            model, batches = tuning.model, tuning.batches
+        model.compile(optimizer)
+    keep_vocabulary(vocabulary, out)
+    rows = fit_run(
+        model,
+        batches,
+        steps,
+        validate,
+        out,
+        monitor=settings["monitor"],
+        mode="min" if settings["monitor"] == "perplexity" else "max",
+        epochs=settings["epochs"],
+        patience=settings["patience"],
+        save_minutes=save_minutes,
+        settings={
+            "model": "captioner",
+            "preset": preset,
+            "prepared": str(prepared.folder),
+            "data": prepared.settings.get("data"),
+            "extractor": prepared.settings.get("extractor"),
+            "validation": validation,
+            "pairs": pairs and str(pairs),
+            "validation_pairs": validation_pairs and str(validation_pairs),
+            "both": both,
+            "frame": frame,
+            "start_from": start_from and str(start_from),
+            "self_critical": self_critical,
+            "fine_tune": fine_tune and str(fine_tune),
+            "seed": seed,
+            **settings,
+        },
+    )
+    if tuning:
+        tuning.split(out)
+    return rows
+
+
+def model_settings(run):
+    """The settings of another run that shape the model."""
+    run = Path(run)
+    path = (run if run.is_dir() else run.parent) / "settings.json"
+    settings = json.loads(path.read_text()) if path.is_file() else {}
+    return {name: settings[name] for name in CAPTIONER_MODEL if name in settings}
+
+
+def choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame):
+    """What is learned, and what the best epoch is chosen on: whole photos, or regions where only those are learned."""
+    if not pairs:
+        return [CaptionPairs.of_photos(some, frame) for some in (photos, validation_photos)]
+    learned = CaptionPairs.of_regions(pairs, photos, vocabulary, frame, both)
+    if validation_pairs:
+        return learned, CaptionPairs.of_regions(validation_pairs, validation_photos, vocabulary, frame)
+    return (learned, CaptionPairs.of_photos(validation_photos, frame)) if both else learned.hold_out(0.05)
+
+
+def build(pairs, vocabulary, settings, start_from, seed):
+    """The captioner at the start of training: centered, its output bias set, or with another run's weights."""
+    keras.utils.set_random_seed(seed)
+    options = {name: settings[name] for name in CAPTIONER_MODEL}
+    model = build_captioner(pairs.feature_dim, len(vocabulary), **options)
+    if start_from:
+        take_weights(model, vocabulary, Path(start_from))
+    else:
+        set_feature_centring(model, *pairs.mean_and_scale())
+        set_output_bias(model, vocabulary.log_frequencies())
+    return model
+
+
+def take_weights(model, vocabulary, run):
+    """Takes over another run's weights, centering included."""
+    path = run / "model.keras" if run.is_dir() else run
+    if not path.is_file():
+        raise InputError(f"no model at {path}: start_from names a run folder or a .keras file")
+    other = load_keras(path, "captioner")
+    if [w.shape for w in model.weights] != [w.shape for w in other.weights]:
+        raise InputError("start_from names a run of another shape: give the same cell, units, word_dim and data")
+    if Vocabulary.load(path.with_name("vocabulary.json")).words != vocabulary.words:
+        raise InputError(f"start_from names a run with other words: {path.with_name('vocabulary.json')}")
+    model.set_weights(other.get_weights())
+
+
+def make_optimizer(settings, steps):
+    """The optimizer of the settings; its learning rate falls after each epoch of `steps` steps."""
+    rate = settings["learning_rate"]
+    if settings["decay"] != 1:
+        rate = keras.optimizers.schedules.ExponentialDecay(rate, steps, settings["decay"], staircase=True)
+    return build_optimizer(settings["optimizer"], rate, settings["weight_decay"], clip=settings["clip"])
+
+
+def self_critic(model, pairs, photos, vocabulary, size, seed):
+    """Batches of the captioner's own samples, scored by CIDEr against the photos' captions."""
+    cider = Cider([[[*tokenize(caption), END] for caption in group] for group in photos.captions])
+    return SelfCritical(model, pairs, vocabulary, cider.scores, size, seed)
+
+
+def load_backbone(path, feature_dim):
+    """A backbone to train, which must give vectors as long as those that were prepared."""
+    backbone = load_keras(path or shipped("backbone.keras"), "backbone")
+    if backbone.output_shape[-1] != feature_dim:
+        raise InputError(
+            f"the prepared vectors have {feature_dim} numbers, the backbone gives {backbone.output_shape[-1]}: "
+            "name the backbone that made them"
+        )
+    backbone.trainable = True
+    return backbone
+
+
+def keep_vocabulary(vocabulary, out):
+    """Puts the vocabulary into the run folder, unless a run with other words is there."""
+    path = out / "vocabulary.json"
+    if path.exists() and Vocabulary.load(path).digest != vocabulary.digest:
+        raise InputError(f"{out} holds a run with another vocabulary: name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(path)
