@@ -53,10 +53,11 @@ def test_keras_models_caption_describe_and_align_as_known(photos):
 
 def test_trained_parts_load_where_nothing_else_was_imported():
     load = "from keras_imagesent.model.run import load_run; print(load_run(None, '{}').model.name)"
-    for name in ("alignment", "captioner", "region_captioner"):
+    models = {"alignment": "alignment", "captioner": "captioner", "region_captioner": "captioner"}
+    for name, model in models.items():
         done = subprocess.run([sys.executable, "-c", load.format(name)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.split()[-1] in name
+        assert done.stdout.split()[-1] == model
 
 
 def test_saved_model_captions_as_known(photos):

@@ -88,6 +88,15 @@ def test_the_frame_beside_the_regions_adds_its_score_and_each_has_its_loss():
         build_alignment(**SMALL, frame_dim=8, score="defrag")
 
 
+def test_the_frames_weight_counts_in_answers_and_not_in_training():
+    model, pairs = build_alignment(**SMALL, dropout=0.0, frame_dim=8, **COSINE), ten_pairs()
+    before = {training: model(pairs, training=training)["scores"].numpy() for training in (True, False)}
+    model.get_layer("region_encoder").get_layer("beside_frame").weight.assign(3.0)
+    np.testing.assert_allclose(model(pairs, training=True)["scores"], before[True], atol=1e-5)
+    np.testing.assert_allclose(before[True], before[False], atol=1e-5)
+    assert not np.allclose(model(pairs, training=False)["scores"], before[False], atol=1e-2)
+
+
 def test_saved_and_loaded_gives_the_same_numbers(tmp_path):
     model = build_alignment(
         **SMALL, similarity="cosine", regions="whole-frame", word_vectors=np.ones((30, 8), "float32")

@@ -144,6 +144,28 @@ def test_the_training_step_skips_padding_and_gives_the_same_losses(cell):
     np.testing.assert_allclose(-sums, log_probs_of(model, features, tokens), atol=1e-5)
 
 
+def test_centring_is_part_of_the_model():
+    model, (features, tokens) = small(), batch()
+    mean = np.arange(6, dtype="float32")
+    wanted = log_probs_of(model, (features - mean) * 0.5, tokens)
+    set_feature_centring(model, mean, 0.5)
+    np.testing.assert_allclose(log_probs_of(model, features, tokens), wanted, atol=1e-5)
+    assert not np.allclose(log_probs_of(small(), features, tokens), wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 0.0, 0.0], [0.5, 2.0, -1.0]])
+def test_a_sentence_counts_as_much_as_its_weight(weights):
+    features, tokens = batch()
+    model, other = small(), small()
+    with tf.GradientTape() as tape:
+        loss = -tf.reduce_sum(tf.constant(weights) * log_probs_of(other, features, tokens)) / 3
+    gradients = tape.gradient(loss, other.trainable_variables)
+    model.compile(keras.optimizers.SGD(1.0))
+    model.train_step({"image_features": features, "token_ids": tokens, "sentence_weights": tf.constant(weights)})
+    for mine, theirs, gradient in zip(model.trainable_variables, other.trainable_variables, gradients, strict=True):
+        np.testing.assert_allclose(mine, tf.convert_to_tensor(theirs) - gradient, atol=1e-5, err_msg=mine.path)
+
+
 def test_activations_change_the_answer_and_dropout_only_training():
     features, tokens = batch()
     plain = log_probs_of(small("relu"), features, tokens)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.max_sim import max_sim
 from keras_imagesent.alignment.phrases import decode_phrases
+from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
 from keras_imagesent.model.run import Run, load_run
@@ -133,6 +134,43 @@ def test_rerank_orders_by_log_probability_plus_score(model):
     best = PhotoModel(model.backbone, detector, **parts, beam=3, captions=1, max_length=10, rerank=weight)
     assert numpy(best.caption(tf.constant([JPEG])))["captions"][0] == found["captions"][0][:1]  # of the whole beam
     assert PhotoModel(model.backbone, detector, **parts, rerank=weight).beam == 20
+
+
+def test_rerank_divides_by_the_length_and_speaks_the_alignments_own_words():
+    """The alignment numbers its words otherwise and lacks one; both terms of the sum decide the order."""
+    images = tf.constant([encode(draw(90, 60, seed)) for seed in range(3)])
+    model = tiny_photo_model()
+    other = Vocabulary(["zebra", *WORDS[:0:-1]], [1] * len(WORDS))  # the other way round, without the first word
+    parts = {"captioner": model.captioner, "alignment": Run(model.alignment.model, other)}
+    settings = {**parts, "beam": 20, "captions": 20, "max_length": 10, "length_penalty": 0.7}
+    detector = model.extractor.get_layer("tiny_detector")
+    found = numpy(PhotoModel(model.backbone, detector, **settings, rerank=0.05).caption(images))
+    scorer = PhotoModel(model.backbone, detector, **parts)
+    orders = {}
+    for photo in range(3):
+        texts, log_probs = found["captions"][photo], found["log_probs"][photo]
+        scores = numpy(scorer.align(tf.repeat(images[photo : photo + 1], 20, axis=0), tf.constant(texts)))["score"]
+        plain = numpy(model.align(tf.repeat(images[photo : photo + 1], 20, axis=0), tf.constant(texts)))["score"]
+        lengths = np.array([min(len(text.split()) + 1, 10) for text in texts])
+        totals = {
+            "right": log_probs / lengths**0.7 + 0.05 * scores,
+            "no length": log_probs + 0.05 * scores,
+            "the captioner's ids": log_probs / lengths**0.7 + 0.05 * plain,
+        }
+        for name, total in totals.items():
+            orders.setdefault(name, []).append((np.diff(total) <= 1e-5).all())
+    assert all(orders.pop("right"))
+    assert not any(all(order) for order in orders.values()), "the other ways would give the same order here"
+
+
+def test_each_photo_is_described_with_its_own_frame_beside_its_regions(model):
+    images = tf.constant([encode(draw(90, 60, seed)) for seed in (1, 2, 3)])
+    together = numpy(model.describe(images))
+    for photo in range(3):
+        alone = numpy(model.describe(images[photo : photo + 1]))
+        np.testing.assert_array_equal(together["captions"][photo], alone["captions"][0])
+        np.testing.assert_allclose(together["log_probs"][photo], alone["log_probs"][0], atol=1e-4)
+    assert len({tuple(row) for row in together["log_probs"].round(3)}) == 3  # they are not all alike
 
 
 def test_more_captions_than_the_beam_holds():

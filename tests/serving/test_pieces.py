@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_imagesent.serving import onnx_export
 from keras_imagesent.serving.litert_export import export_litert, operators
-from keras_imagesent.serving.onnx_export import export_onnx, same_numbers, sample_inputs
+from keras_imagesent.serving.onnx_export import convert, export_onnx, same_numbers, sample_inputs
 from keras_imagesent.serving.pieces import pieces
 from tests.serving.photos import draw, encode, rotated
 from tests.serving.tiny import SIZE, teach, tiny_photo_model
@@ -49,6 +50,20 @@ def litert_folder(model, tmp_path_factory):
     pixels, _ = model._decode(tf.constant(PHOTOS))
     export_litert(model, folder, photos=pixels.numpy())
     return folder
+
+
+def test_a_file_that_computes_something_else_is_not_kept(model, tmp_path, monkeypatch):
+    def convert_wrongly(function, specifications, name):
+        converted = convert(function, specifications, name)
+        largest = max(converted.graph.initializer, key=lambda weight: np.prod(weight.dims))
+        values = onnx.numpy_helper.to_array(largest)
+        largest.CopyFrom(onnx.numpy_helper.from_array(values * np.float32(1.1), largest.name))
+        return converted
+
+    monkeypatch.setattr(onnx_export, "convert", convert_wrongly)
+    with pytest.raises(RuntimeError, match="image_encoder: ONNX Runtime's image_features are not TensorFlow's"):
+        export_onnx(model, tmp_path, names=["image_encoder"])
+    assert list(tmp_path.glob("*.onnx")) == []
 
 
 def wanted(model, name, rows):
