@@ -8,10 +8,13 @@ Killed and started again it goes on where it was.
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
   imagesent prepare captions_train2017.json captions_val2017.json --photos coco --out prepared
   imagesent prepare mine.csv --photos images --out prepared --backbone vgg16/fc2 --regions crop    (as in the paper)
+  imagesent prepare flickr8k=dataset.json coco=captions.csv --photos flickr8k=f8k/images coco=coco/images --out prepared
+  imagesent prepare test.csv --photos images --out prepared --words-of runs/alignment    (photos to measure a model on)
 """
 
 import argparse
 import os
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -21,11 +24,17 @@ from keras_imagesent.errors import InputError
 
 def add_arguments(parser):
     add = parser.add_argument
-    add("dataset", type=Path, nargs="+", help="the data set's JSON (COCO: one a split), token file, CSV or JSONL")
-    add("--photos", type=Path, required=True, metavar="FOLDER", help="where the photos are")
+    add(
+        "dataset",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="the data set's JSON (COCO: one a split), token file, CSV or JSONL; with names, several data sets in one",
+    )
+    add("--photos", nargs="+", required=True, metavar="[NAME=]FOLDER", help="where the photos are, of each data set")
     add("--out", type=Path, required=True, metavar="FOLDER", help="the prepared folder to write or to go on with")
     add("--split-files", type=Path, nargs="+", metavar="FILE", help="lists of file names, for a Flickr token file")
-    add("--set-aside", type=whole_number, default=0, metavar="N", help="training photos to move to the split tune")
+    add("--set-aside", type=whole_number, default=0, metavar="N", help="training photos of each set to move to tune")
+    add("--words-of", type=Path, metavar="RUN", help="take a trained model's vocabulary, to measure it on these photos")
     add("--seed", type=whole_number, default=0, help="chooses the photos set aside (0)")
     add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")
     add("--max-broken", type=share, default=0.01, metavar="SHARE", help="stop if more than this is broken (0.01)")
@@ -44,7 +53,10 @@ def add_arguments(parser):
 
 
 def run(args):
-    for path, flag in (*((path, "the data set") for path in args.dataset), (args.photos, "--photos")):
+    sources = data_sets(args.dataset, args.photos)
+    for path, flag in [(file, "the data set") for files, _ in sources.values() for file in files] + [
+        (folder, "--photos") for _, folder in sources.values()
+    ]:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder ({flag}). Check the path.")
     place = next(place for place in (args.out, *args.out.absolute().parents) if place.exists())
@@ -54,10 +66,18 @@ def run(args):
         raise InputError(f"{place}: you may not write there. Name another folder with --out.")
     from tqdm import tqdm
 
-    from keras_imagesent.data.dataset import TooManyBroken, check_dataset, read_dataset, set_aside, warn_of_few
+    from keras_imagesent.data.dataset import (
+        TooManyBroken,
+        check_dataset,
+        join_datasets,
+        read_dataset,
+        set_aside,
+        warn_of_few,
+    )
     from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
 
-    dataset = read_dataset(args.dataset, args.photos, args.split_files)
+    found = {name: read_dataset(files, folder, args.split_files) for name, (files, folder) in sources.items()}
+    dataset = join_datasets(found) if list(found) != [""] else found[""]
     mention_oddities(dataset.oddities, args.out / PROBLEMS_FILE)
     try:
         dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
@@ -67,9 +87,17 @@ def run(args):
         list_problems(args.out, error.problems, dataset.oddities)
         raise InputError(f"{error}. All of them: {args.out / PROBLEMS_FILE}") from None
     dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
-    if "train" not in dataset.splits:
-        there = ", ".join(dataset.splits)
-        raise InputError(f"no training photos, only {there}: the vocabulary comes from a split called train")
+    vocabulary = None
+    if args.words_of:
+        from keras_imagesent.data.vocabulary import Vocabulary
+
+        folder = args.words_of if args.words_of.is_dir() else args.words_of.parent
+        vocabulary = Vocabulary.load(folder / "vocabulary.json")
+    elif "train" not in dataset.splits:
+        raise InputError(
+            f"no training photos, only {', '.join(dataset.splits)}: the vocabulary comes from a split called train. To "
+            "measure a trained model on them, name it with --words-of."
+        )
 
     warn_of_few(dataset.splits["train"])
 
@@ -89,6 +117,7 @@ def run(args):
         threshold=args.threshold,
         machine=args.shard,
         max_broken=args.max_broken,
+        vocabulary=vocabulary,
     )
     print_summary(args.out)
 
@@ -98,6 +127,27 @@ def mention_oddities(oddities, file):
     if oddities:
         more = f" (and {len(oddities) - 1} more: {file})" if len(oddities) > 1 else ""
         print(f"imagesent: {oddities[0]}{more}", file=sys.stderr)
+
+
+def data_sets(files, folders):
+    """`["a=x.json", "b=y.csv"], ["a=x", "b=y"]` -> `{"a": ([x.json], x), "b": ([y.csv], y)}`; one set needs no name."""
+    of_name = {}
+    for text in files:
+        name, file = named(text)
+        of_name.setdefault(name, []).append(file)
+    photos = dict(named(text) for text in folders)
+    if len(photos) < len(folders) or set(photos) != set(of_name):
+        names = ", ".join(name or "without a name" for name in of_name)
+        raise InputError(f"--photos wants one folder for each data set ({names}), as NAME=FOLDER if there are several.")
+    return {name: (of_set, photos[name]) for name, of_set in of_name.items()}
+
+
+def named(text):
+    """`name=path` apart; what exists as it stands is a path without a name."""
+    name, equals, path = text.partition("=")
+    if not equals or os.path.exists(text) or not re.fullmatch(r"\w[\w-]*", name):
+        return "", Path(text)
+    return name, Path(path)
 
 
 def print_summary(out):

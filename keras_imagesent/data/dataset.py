@@ -34,6 +34,7 @@ class Photo:
     captions: list[str]
     photo_id: int
     where: str = ""  # the line of a table that names it first
+    data_set: str = ""  # the name of its data set, where several are joined
 
 
 @dataclass
@@ -223,6 +224,29 @@ class TooManyBroken(InputError):
         self.problems = problems
 
 
+def join_datasets(datasets: dict[str, Dataset]) -> Dataset:
+    """Several data sets as one: each photo knows the name of its set, and photos are numbered anew.
+
+    Example:
+
+    >>> join_datasets({"flickr8k": read_dataset("f.json", "f"), "coco": read_dataset("c.csv", "c")}).splits
+    {'train': 36352, 'val': 1894}
+    """
+    photos, problems, oddities, seen = [], [], [], {}
+    for name, dataset in datasets.items():
+        for photo in dataset.photos:
+            if photo.filename in seen:
+                raise InputError(
+                    f"{photo.filename} is a photo of {seen[photo.filename]} and of {name}: photos are known by their "
+                    "file names, so rename one of them"
+                )
+            seen[photo.filename] = name
+            photos.append(replace(photo, photo_id=len(photos), data_set=name))
+        problems += [replace(problem, item=f"{name}: {problem.item}") for problem in dataset.problems]
+        oddities += [replace(oddity, item=f"{name}: {oddity.item}") for oddity in dataset.oddities]
+    return Dataset(photos, problems, oddities)
+
+
 def check_dataset(dataset, max_broken=0.01, progress=None):
     """Sets broken photos aside, and stops when too many are broken or a photo leaks between splits.
 
@@ -297,18 +321,28 @@ def warn_of_few(photos):
 
 
 def set_aside(dataset, number, seed=0, split="tune"):
-    """Moves `number` training photos to a split of their own, on which everything is chosen; the same for a seed.
+    """Moves `number` training photos of each data set to a split of their own, on which everything is chosen.
+
+    The same seed moves the same photos. A data set without training photos stays as it is.
 
     Example:
 
     >>> set_aside(dataset, 500).splits
     {'tune': 500, 'train': 5500, 'val': 1000}
     """
-    training = [photo.photo_id for photo in dataset.photos if photo.split == "train"]
     if split in dataset.splits:
         raise InputError(f"the data set has a split {split!r} of its own: set aside 0 photos")
-    if number >= len(training):
-        raise InputError(f"cannot set aside {number} of {len(training)} training photos: some must be left to train on")
-    moved = set(random.Random(seed).sample(training, number))
+    training = defaultdict(list)
+    for photo in dataset.photos:
+        if photo.split == "train":
+            training[photo.data_set].append(photo.photo_id)
+    moved = set()
+    for name, photo_ids in training.items() or [("", [])]:
+        if number >= len(photo_ids):
+            of_set = f" of {name}" if name else ""
+            raise InputError(
+                f"cannot set aside {number} of {len(photo_ids)} training photos{of_set}: some must be left to train on"
+            )
+        moved.update(random.Random(seed).sample(photo_ids, number))
     photos = [replace(photo, split=split) if photo.photo_id in moved else photo for photo in dataset.photos]
     return Dataset(photos, dataset.problems, dataset.oddities)

@@ -30,6 +30,7 @@ class Photos:
     """The photos of a split as arrays; row n of each is the same photo."""
 
     filenames: list  # of str
+    data_sets: list  # of str, the name of each photo's data set; "" where there is only one
     photo_ids: np.ndarray  # (N,) int64
     region_features: np.ndarray  # (N,R,F) float16
     boxes: np.ndarray  # (N,R,4) float32
@@ -41,6 +42,17 @@ class Photos:
     sentence_ids: list  # of int64 arrays
     widths: np.ndarray  # (N,) int32
     heights: np.ndarray  # (N,) int32
+
+    def of_set(self, name):
+        """The photos of one data set."""
+        rows = np.flatnonzero([data_set == name for data_set in self.data_sets])
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Photos(
+            **{
+                name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+                for name, column in columns.items()
+            }
+        )
 
     def regions(self, rows=slice(None), frame_only=False):
         """What is known of the regions of some photos, for `encode_photos`; with `frame_only` of region 0 alone."""
@@ -123,6 +135,7 @@ class Prepared:
         present = numbers("number_of_regions", np.int64)
         return Photos(
             filenames=[name.decode() for p in parts for name in p["filename"]],
+            data_sets=[name.decode() for p in parts for name in p["data_set"]],
             photo_ids=numbers("photo_id", np.int64),
             region_features=column("region_features", "<f2", (regions, features)),
             boxes=column("boxes", "<f4", (regions, 4)),
@@ -188,7 +201,9 @@ def parse_records(records):
         | {name: tf.io.FixedLenFeature((), tf.int64) for name in integers}
         | {name: tf.io.RaggedFeature(tf.int64) for name in ("token_ids", "lengths", "sentence_ids")}
         | {"captions": tf.io.RaggedFeature(tf.string)}
-        | {"class_scores": tf.io.FixedLenFeature((), tf.string, "")},  # older folders have none
+        | {
+            name: tf.io.FixedLenFeature((), tf.string, "") for name in ("class_scores", "data_set")
+        },  # new: may be absent
     )
 
 

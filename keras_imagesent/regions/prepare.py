@@ -37,6 +37,7 @@ def prepare(
     machine=(1, 1),
     max_broken=0.01,
     progress=True,
+    vocabulary=None,
 ):
     """Writes the prepared folder; called again after a kill it goes on, and the bytes come out the same.
 
@@ -52,15 +53,20 @@ def prepare(
         photos_at_once: how many photos the networks see together; fewer when each is cut into crops.
         machine: (i, n) does the i-th of n shares of the work, i from 1.
         max_broken: share of photos that may fail to decode before the run stops.
+        vocabulary: of a trained model, for photos to be measured only; None takes the words of the split train.
 
     Example:
         extractor = build_extractor(build_backbone(), build_detector())
         prepare(dataset, "prepared", extractor, {"backbone": "efficientnet-lite2", "detector": "yolov4-tiny"})
     """
     out = Path(out)
-    vocabulary = Vocabulary.from_captions(
-        [caption for photo in dataset.photos if photo.split == "train" for caption in photo.captions], threshold
-    )
+    training = [caption for photo in dataset.photos if photo.split == "train" for caption in photo.captions]
+    if vocabulary is None and not training:
+        raise InputError(
+            f"no training photos, only {', '.join(dataset.splits)}: the vocabulary comes from a split called train, or "
+            "from a trained model"
+        )
+    vocabulary = vocabulary or Vocabulary.from_captions(training, threshold)
     if boxes_of is not None and not any(len(boxes_of(photo.filename)[1]) for photo in dataset.photos):
         raise InputError(
             f"the file of boxes has none of the photos, such as {dataset.photos[0].filename}. "
@@ -248,6 +254,7 @@ def encode_photo(photo, regions, size, token_ids, first_sentence, made_by):
             "photo_id": photo.photo_id,
             "filename": photo.filename,
             "split": photo.split,
+            "data_set": photo.data_set,
             "width": int(size[0]),
             "height": int(size[1]),
             "number_of_regions": int(present.sum()),

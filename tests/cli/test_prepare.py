@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from PIL import Image
 
 from keras_imagesent.cli.main import main
 from keras_imagesent.data.shards import Prepared
@@ -49,7 +50,7 @@ def test_the_right_command(source, tmp_path, capsys):
     photos = Prepared.open(out).load("tune")
     assert photos.region_features.shape == (2, 20, 5)
     np.testing.assert_array_equal(photos.boxes[0, 1:], GRID)
-    assert json.loads((out / "problems.json").read_text()) == []
+    assert all(problem.get("used") for problem in json.loads((out / "problems.json").read_text()))  # nothing set aside
     assert main(typed(source, out, "--set-aside", "2")) == 0  # again: nothing left to do
     assert main(typed(source, out)) == 2
     assert "made with other settings (set_aside 2, now 0)" in capsys.readouterr().err
@@ -71,6 +72,48 @@ def start(command):
 
 def content(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_several_data_sets_in_one_folder(source, tmp_path, capsys):
+    (tmp_path / "more").mkdir()
+    for path in (source / "images").iterdir():
+        pixels = 255 - np.asarray(Image.open(path).convert("RGB"))
+        Image.fromarray(pixels).save(tmp_path / "more" / f"more_{path.stem}.png")
+    names = sorted(path.name for path in (tmp_path / "more").iterdir())
+    rows = [f"{name},a zebra number {n},{'test' if n < 3 else 'train'}" for n, name in enumerate(names)]
+    (tmp_path / "more.csv").write_text("filename,caption,split\n" + "\n".join(rows))
+    out = tmp_path / "prepared"
+    command = typed(source, out, "--set-aside", "2")
+    command[1:2] = [f"scenes={source}/dataset.json", f"zoo={tmp_path}/more.csv"]
+    command[command.index("--photos") + 1 : command.index("--out")] = [
+        f"scenes={source}/images",
+        f"zoo={tmp_path}/more",
+    ]
+    assert main(command) == 0
+    prepared = Prepared.open(out)
+    assert sorted(prepared.load("tune").data_sets) == ["scenes", "scenes", "zoo", "zoo"]
+    test = prepared.load("test")
+    assert test.data_sets == ["zoo"] * 3 and "zebra" in prepared.vocabulary.words
+    train = prepared.load("train")
+    zoo = train.of_set("zoo")
+    assert zoo.filenames == [name for name in train.filenames if name.startswith("more_")]
+    assert len(zoo.captions) == len(zoo.region_features) == len(names) - 3 - 2
+
+    command[command.index("--photos") + 1 : command.index("--out")] = [f"scenes={source}/images"]
+    assert main(command) == 2
+    assert "--photos wants one folder for each data set (scenes, zoo)" in capsys.readouterr().err
+
+
+def test_photos_that_only_measure_a_model_take_its_words(source, tmp_path):
+    assert main(typed(source, tmp_path / "run")) == 0
+    name = min(path.name for path in (source / "images").iterdir())
+    (tmp_path / "test.csv").write_text(f"filename,caption,split\n{name},a zebra and a circle,test\n")
+    command = typed(source, tmp_path / "prepared", "--words-of", str(tmp_path / "run"))
+    command[1] = f"{tmp_path}/test.csv"
+    assert main(command) == 0
+    prepared = Prepared.open(tmp_path / "prepared")
+    assert prepared.splits == ["test"]
+    assert prepared.vocabulary.words == Prepared.open(tmp_path / "run").vocabulary.words
 
 
 def test_killed_in_the_middle_it_goes_on_and_the_bytes_are_those_of_an_unbroken_run(source, tmp_path, monkeypatch):
