@@ -99,7 +99,8 @@ def run(args):
             "measure a trained model on them, name it with --words-of."
         )
 
-    warn_of_few(dataset.splits["train"])
+    if "train" in dataset.splits:
+        warn_of_few(dataset.splits["train"])
 
     from keras_imagesent.regions.networks import choose_networks
     from keras_imagesent.regions.prepare import prepare

@@ -1,6 +1,7 @@
 """`imagesent prepare` as a person types it, right and wrong."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,9 @@ from keras_imagesent.data.shards import Prepared
 from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.detectors.grid import GRID
 from tests.regions.tiny_photos import SIZE, write_photos
+
+
+REMARKS = r"photo/s\]|are few|stands under"  # of a run that goes on; twelve photos with one caption are odd
 
 
 def tiny_backbone(vector=False):
@@ -164,10 +168,10 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
     (broken / "images" / "003.png").write_bytes(b"no photo")
     assert main(typed(broken, tmp_path / "out")) == 2
     assert "003.png" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["problems.json"]
     assert main(typed(broken, tmp_path / "out", "--max-broken", "0.2")) == 0
-    (problem,) = json.loads((tmp_path / "out" / "problems.json").read_text())
-    assert problem["item"] == "003.png"
+    problems = json.loads((tmp_path / "out" / "problems.json").read_text())
+    assert [problem["item"] for problem in problems if not problem.get("used")] == ["003.png"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +206,7 @@ def test_mistakes_end_in_one_or_two_lines(source, tmp_path, capsys, more, messag
         status = main(typed(source, out, *more))
     except SystemExit as exit:
         status = exit.code
-    error = [line for line in capsys.readouterr().err.splitlines() if "photo/s]" not in line]
+    error = [line for line in capsys.readouterr().err.splitlines() if not re.search(REMARKS, line)]
     assert status == 2
     assert message in " ".join(error)
     assert len(error) <= 2
