@@ -2,6 +2,7 @@
 
 import socket
 
+import numpy as np
 import pytest
 
 from keras_imagesent.cli.export import documents, read_photos, representative
@@ -34,6 +35,52 @@ def test_mistakes_end_in_a_line(arguments, message, tmp_path, capsys):
     assert message in complaint
     assert len(complaint.splitlines()) <= 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The flags that name tiny models on disk."""
+    from tests.serving.tiny import tiny_photo_model
+
+    folder = tmp_path_factory.mktemp("models")
+    model = tiny_photo_model()
+    model.backbone.save(folder / "backbone.keras")
+    model.extractor.get_layer("tiny_detector").save(folder / "detector.keras")
+    flags = ["--backbone", f"{folder}/backbone.keras", "--detector", f"{folder}/detector.keras"]
+    for name in ("alignment", "captioner", "region_captioner"):
+        (folder / name).mkdir()
+        getattr(model, name).model.save(folder / name / "model.keras")
+        getattr(model, name).vocabulary.save(folder / name / "vocabulary.json")
+        flags += [f"--{name.replace('_', '-')}", f"{folder}/{name}"]
+    return flags
+
+
+def test_an_export_says_what_it_wrote_and_answers(tiny, tmp_path, capsys):
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  registers the tokenizer's operations
+
+    from tests.serving.photos import draw, encode
+
+    (tmp_path / "card.md").write_text("what it is good for")
+    out = tmp_path / "exported" / "imagesent"
+    assert main(["export", str(out), *tiny, "--captions", "2", "--card", str(tmp_path / "card.md")]) == 0
+    assert capsys.readouterr().out.startswith(f"{out / '1'}  ")
+    assert {"card.md", "LICENSE", "NOTICE"} <= {path.name for path in (out / "1" / "assets.extra").iterdir()}
+    signatures = tf.saved_model.load(str(out / "1")).signatures
+    assert set(signatures) >= {"serving_default", "describe", "align", "embed_image", "embed_sentence"}
+    said = signatures["serving_default"](image_bytes=tf.constant([encode(draw(90, 60, 1))]))
+    assert said["captions"].shape == (1, 2) and said["status"].numpy().tolist() == [b"ok"]
+
+
+def test_an_export_to_onnx_runs_without_tensorflow(tiny, tmp_path, capsys):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'keras_imagesent[onnx]'")
+    assert main(["export", str(tmp_path / "onnx"), *tiny, "--format", "onnx", "--max-length", "10"]) == 0
+    written = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.endswith(" MB")]
+    assert f"{tmp_path}/onnx/caption_features.onnx" in written and len(written) >= 6
+    assert (tmp_path / "onnx" / "LICENSE").is_file()
+    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "caption_features.onnx")
+    token_ids, _ = session.run(["token_ids", "log_probs"], {"image_features": np.zeros((2, 16), np.float32)})
+    assert token_ids.shape == (2, 3, 10)
 
 
 def test_a_port_that_is_taken(tmp_path):

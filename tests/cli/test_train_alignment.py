@@ -60,6 +60,8 @@ def test_learns_and_leaves_a_whole_run(folder, prepared):
     names = {path.name for path in (folder / "run").iterdir()}
     assert names >= {"model.keras", "vocabulary.json", "settings.json", "log.csv", "best", "tensorboard", "state"}
     assert len(list((folder / "run" / "best").glob("*.keras"))) == 5
+    encoder = load_alignment(folder / "run").get_layer("region_encoder")
+    assert encoder.get_layer("feature_dropout").rate == 0.1 and encoder.get_layer("region_projection").units == 24
     mean = np.asarray(load_alignment(folder / "run").get_layer("region_encoder").get_layer("centre").mean)
     photos = prepared.load("train")
     np.testing.assert_allclose(mean, photos.region_features.astype("f4").mean(axis=(0, 1)), atol=1e-3)

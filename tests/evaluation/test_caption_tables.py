@@ -4,15 +4,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from keras_imagesent.alignment.alignment_model import build_alignment
+from keras_imagesent.alignment.encode import encode_photos, encode_sentences
+from keras_imagesent.captioning.captioner import build_captioner, log_probs_of
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation import caption_tables, coco_extra
 from keras_imagesent.evaluation.baselines import human_agreement, nearest_captions
 from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
-from keras_imagesent.evaluation.caption_tables import choose
+from keras_imagesent.evaluation.caption_tables import CaptionRun, choose, n_best
 from keras_imagesent.evaluation.grounding import Item
 from keras_imagesent.evaluation.novelty import novelty
 from keras_imagesent.evaluation.region_snippets import read_region_snippets, regions_of_phrases
+from tests.tiny_prepared import FEATURES, write_tiny_prepared
 
 
 @pytest.fixture
@@ -69,6 +73,31 @@ def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkey
     table = caption_tables.truth_table({"best": "run"}, photos, tmp_path, "val", "alignment", chooser)
     assert table.rows == [*own, ["best, the 160 best ranked anew by the alignment with weight 0.4", 100.0, 1]]
     assert table.note.endswith("The weight was chosen on 2 other scenes.")
+
+
+def test_the_n_best_come_with_their_mean_log_probability_and_the_alignments_own_score(tmp_path):
+    """The alignment has the same words under other numbers."""
+    prepared = write_tiny_prepared(tmp_path / "prepared", {"train": 30, "val": 2})
+    photos, vocabulary = prepared.load("val"), prepared.vocabulary
+    other = Vocabulary(vocabulary.words[::-1], vocabulary.counts[::-1], 9)
+    captioner = build_captioner(FEATURES, len(vocabulary), units=8, word_dim=8)
+    aligner = build_alignment(FEATURES, len(vocabulary), dim=8, units=8, word_dim=8, number_of_regions=4)
+    for name, model, words in (("captioner", captioner, vocabulary), ("alignment", aligner, other)):
+        (tmp_path / name).mkdir()
+        model.save(tmp_path / name / "model.keras")
+        words.save(tmp_path / name / "vocabulary.json")
+    run = CaptionRun(tmp_path / "captioner")
+    regions = encode_photos(aligner, photos.regions())
+    for row, group in enumerate(n_best(run, tmp_path / "alignment", photos, 6)):
+        assert len(group) == 6
+        for text, rank, score in group:
+            ids = np.zeros((1, 20), np.int32)
+            ids[0, : len(text.split())] = vocabulary.encode(text)
+            log_prob = float(log_probs_of(captioner, photos.region_features[row : row + 1, 0].astype("f4"), ids)[0])
+            assert rank == pytest.approx(log_prob / min(len(text.split()) + 1, 20) ** 0.7, abs=1e-3), text
+            words = encode_sentences(aligner, [other.encode(text)])
+            best = (words.of(0) @ regions[row].T).max(axis=1).sum() if len(words.vectors) else 0
+            assert score == pytest.approx(best, abs=1e-4), text
 
 
 def test_every_human_box_is_a_region_with_its_phrases():
