@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 NOT_HERE = ("scripts/demo", "scripts/test")
 # Into a folder of its own, without the network: what it depends on is here already.
-INSTALL = f"{sys.executable} -m pip install --no-index --no-deps --no-build-isolation --target installed {ROOT}"
+PYTHON, HERE = shlex.quote(sys.executable), shlex.quote(str(ROOT))  # the folder's name may have a blank
+INSTALL = f"{PYTHON} -m pip install --no-index --no-deps --no-build-isolation --target installed {HERE}"
 
 
 def blocks(language):
@@ -94,7 +96,7 @@ def test_the_commands_of_the_readme_work(folder):
             if "curl" in command:
                 assert json.loads(output[output.index("{") :])["predictions"][0]["captions"][0]
                 (client,) = blocks("python")
-                asked = run(f"{sys.executable} -c '{client.strip()}'", folder)
+                asked = run(f"{PYTHON} -c '{client.strip()}'", folder)
                 assert asked.wait(300) == 0
                 server.send_signal(signal.SIGTERM)
                 assert server.wait(60) == 0

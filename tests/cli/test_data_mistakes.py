@@ -1,6 +1,7 @@
 """What people get wrong with their data at the command line: status 2, a line or two, and nothing left behind."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -228,7 +229,8 @@ def test_a_real_process_ends_with_status_2(folder):
 
 
 def test_output_into_a_closed_pipe_is_no_error(folder):
-    command = f"{sys.executable} -m keras_imagesent scenes new --number 2 2>errors | true; exit ${{PIPESTATUS[0]}}"
+    python = shlex.quote(sys.executable)
+    command = f"{python} -m keras_imagesent scenes new --number 2 2>errors | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode in (0, 141)
     assert "Traceback" not in (folder / "errors").read_text()
