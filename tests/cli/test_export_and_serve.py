@@ -2,7 +2,6 @@
 
 import socket
 
-import numpy as np
 import pytest
 
 from keras_imagesent.cli.export import documents, read_photos, representative
@@ -70,17 +69,6 @@ def test_an_export_says_what_it_wrote_and_answers(tiny, tmp_path, capsys):
     assert set(signatures) >= {"serving_default", "describe", "align", "embed_image", "embed_sentence"}
     said = signatures["serving_default"](image_bytes=tf.constant([encode(draw(90, 60, 1))]))
     assert said["captions"].shape == (1, 2) and said["status"].numpy().tolist() == [b"ok"]
-
-
-def test_an_export_to_onnx_runs_without_tensorflow(tiny, tmp_path, capsys):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'keras_imagesent[onnx]'")
-    assert main(["export", str(tmp_path / "onnx"), *tiny, "--format", "onnx", "--max-length", "10"]) == 0
-    written = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.endswith(" MB")]
-    assert f"{tmp_path}/onnx/caption_features.onnx" in written and len(written) >= 6
-    assert (tmp_path / "onnx" / "LICENSE").is_file()
-    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "caption_features.onnx")
-    token_ids, _ = session.run(["token_ids", "log_probs"], {"image_features": np.zeros((2, 16), np.float32)})
-    assert token_ids.shape == (2, 3, 10)
 
 
 def test_a_port_that_is_taken(tmp_path):
