@@ -1,10 +1,11 @@
 """The trained models that come with the package: where they lie, and how they are made small."""
 
 import io
-import os
+import tempfile
 import zipfile
 from pathlib import Path
 
+from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.errors import InputError
 
 _HERE = Path(__file__).parent
@@ -37,16 +38,15 @@ def save_small(model, path):
     for weight in model.weights:
         if "float" in str(weight.dtype):
             weight.assign(weight.numpy().astype("float16").astype(weight.dtype))
-    large, small = (path.with_name(f".{path.stem}.{kind}.keras") for kind in ("large", "small"))
-    model.save(large)
-    with zipfile.ZipFile(large) as source, zipfile.ZipFile(small, "w") as target:
-        for entry in source.infolist():
-            content = source.read(entry)
-            if entry.filename.endswith(".h5"):
-                content = _halve(content)
-            target.writestr(zipfile.ZipInfo(entry.filename), content)
-    large.unlink()
-    os.replace(small, path)
+    with tempfile.TemporaryDirectory() as folder, whole_file(path) as small:
+        large = Path(folder) / "large.keras"
+        model.save(large)
+        with zipfile.ZipFile(large) as source, zipfile.ZipFile(small, "w") as target:
+            for entry in source.infolist():
+                content = source.read(entry)
+                if entry.filename.endswith(".h5"):
+                    content = _halve(content)
+                target.writestr(zipfile.ZipInfo(entry.filename), content)
 
 
 def _halve(content):

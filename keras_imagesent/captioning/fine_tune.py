@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras import layers
 
 from keras_imagesent.captioning.captioner import Captioner
+from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.photo import OK, decode_pixels
 
@@ -110,6 +111,5 @@ class FineTuning:
             return  # done before: the run was only continued
         self.model.set_weights(best.get_weights())
         for model, name in ((self.backbone, "backbone.keras"), (self.captioner, "model.keras")):
-            temporary = run / f".tmp.{name}"
-            model.save(temporary)
-            temporary.replace(run / name)
+            with whole_file(run / name) as unfinished:
+                model.save(unfinished)

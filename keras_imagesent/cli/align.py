@@ -10,11 +10,11 @@ example:
 """
 
 import json
-import os
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.errors import InputError
 
 
@@ -120,7 +120,7 @@ def align_split(args):
     joiners = joining_words(photos.captions, openers)
     number = pairs = 0
     with ExitStack() as files:
-        out, pairs_out = (files.enter_context(_whole_file(path)) if path else None for path in (args.out, args.pairs))
+        out, pairs_out = (files.enter_context(_whole_text(path)) if path else None for path in (args.out, args.pairs))
         for start in tqdm(range(0, len(photos.filenames), 200), unit="batch", desc="align"):
             for row, caption, words, phrases in align_sentences(model, photos, vocabulary, beta, start, start + 200):
                 photo = {"filename": photos.filenames[row], "photo_id": int(photos.photo_ids[row])}
@@ -150,12 +150,7 @@ def _phrase_json(phrase, words, boxes):
 
 
 @contextmanager
-def _whole_file(path):
+def _whole_text(path):
     """A text file that appears under its name when it is complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            yield file
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
+        yield file

@@ -213,13 +213,11 @@ def region_tables(show, args, captioners, alignments, prepared, photos, command)
 
 def write_tables(tables, out):
     """All tables as one JSON list and one Markdown file."""
-    from keras_imagesent.data.shards import write_json
+    from keras_imagesent.data.atomic import write_json, write_whole
 
     file = out if out.suffix == ".json" else out / "tables.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, [json.loads(table.to_json()) for table in tables])
     markdown = file.with_suffix(".md")
-    temporary = markdown.with_name(f".{markdown.name}.tmp")
-    temporary.write_text("\n".join(table.to_markdown() for table in tables), "utf-8")
-    temporary.replace(markdown)
+    write_whole(markdown, "\n".join(table.to_markdown() for table in tables))
     print(f"{file}\n{markdown}")

@@ -139,7 +139,7 @@ def fingerprint(run):
 
 def cached(out, name, key, compute):
     """What `compute` gave the last time for the same key, kept in `out/cache`."""
-    from keras_imagesent.data.shards import write_json
+    from keras_imagesent.data.atomic import write_json
 
     file = out / "cache" / f"{name}.json"
     key = json.loads(json.dumps(key))

@@ -65,6 +65,31 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
         os.close(lock)
 
 
+@contextmanager
+def whole_files(folder: str | Path) -> Iterator[Path]:
+    """An empty folder to fill; its files join those of `folder` when the block ends, and none of them on an error.
+
+    A folder that is new or empty appears at once; into one that holds something the files move one after the other.
+
+    Example:
+
+    >>> with whole_files("exported/onnx") as unfinished:
+    ...     (unfinished / "model.json").write_text("{}")
+    """
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.exists() or not any(folder.iterdir()):
+        with whole_folder(folder) as unfinished:
+            yield unfinished
+        return
+    remove_leftovers(folder)
+    with whole_folder(folder / "files") as unfinished:
+        yield unfinished
+        for path in sorted(unfinished.iterdir()):
+            os.replace(path, folder / path.name)
+        unfinished.rmdir()
+
+
 def write_whole(path: str | Path, content: str | bytes) -> Path:
     """Writes text (as UTF-8) or bytes under a temporary name, then moves them into place; returns the path."""
     with whole_file(path) as unfinished:

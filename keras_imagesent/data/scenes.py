@@ -7,15 +7,13 @@ its object tells the two apart, and the whole frame hardly shows that.
 
 import csv
 import json
-import os
 import random
-import shutil
-import tempfile
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.atomic import whole_folder
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES, draw_scene
 from keras_imagesent.data.scene_sentences import RARE, caption_is_true, write_sentence
 from keras_imagesent.data.tokenizer import tokenize
@@ -58,14 +56,8 @@ def make_scenes(folder, number, seed=0, splits=None, progress=None):
             raise InputError(f"{place} is there already: name a new folder")
     scenes = invent_scenes(number, seed, shares)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with whole_folder(folder) as unfinished:
         _write(unfinished, scenes, seed, progress)
-        unfinished.chmod(0o755)
-        os.replace(unfinished, folder)  # all of it, or nothing
-    except BaseException:
-        shutil.rmtree(unfinished)
-        raise
 
 
 def _write(folder, scenes, seed, progress):

@@ -9,13 +9,12 @@ train-00000-of-00011.tfrecord    one record a photo, in the data set's order
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
-import uuid
 from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.atomic import whole_file, write_json
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 
@@ -246,26 +245,19 @@ class ShardWriter:
         import tensorflow as tf
 
         self.parts.mkdir(parents=True, exist_ok=True)
-        unfinished = self.parts / f"{part:05d}.tmp"
+        path = self.parts / f"{part:05d}"
         try:
-            with tf.io.TFRecordWriter(str(unfinished)) as writer:
+            with whole_file(path) as unfinished, tf.io.TFRecordWriter(str(unfinished)) as writer:
                 for record in records:
                     writer.write(record)
         except tf.errors.OpError as error:
-            raise InputError(f"{unfinished}: cannot be written ({error.message}). Is the disk full?") from None
-        with open(unfinished, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, self.parts / f"{part:05d}")
+            raise InputError(f"{path}: cannot be written ({error.message}). Is the disk full?") from None
 
     def finish(self, number_of_parts):
         """Joins the parts to the shard; nothing is left of them."""
-        unfinished = self.path.with_name(f".{self.path.name}.tmp")
-        with open(unfinished, "wb") as shard:
+        with whole_file(self.path) as unfinished, open(unfinished, "wb") as shard:
             for part in range(number_of_parts):
                 shard.write((self.parts / f"{part:05d}").read_bytes())
-            shard.flush()
-            os.fsync(shard.fileno())
-        os.replace(unfinished, self.path)
         self.clear()
 
     def clear(self):
@@ -300,14 +292,6 @@ def read_settings(folder):
             raise
         raise InputError(f"{path}: damaged ({error}). Run `imagesent prepare` into a new folder.") from None
     return settings
-
-
-def write_json(path, content):
-    """Writes JSON whole or not at all."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # another machine may write the same
-    unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(unfinished, path)
 
 
 def list_problems(out, problems, oddities):

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import math
-import os
-import uuid
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.atomic import write_whole
 from keras_imagesent.data.tokenizer import tokenize, typed_words
 from keras_imagesent.errors import InputError
 
@@ -103,10 +102,7 @@ class Vocabulary:
 
     def save(self, path):
         """Writes the vocabulary as JSON, whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # another machine may write the same
-        temporary.write_text(self._json(), encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(path, self._json())
 
     @classmethod
     def load(cls, path):

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_imagesent.data import shards
+from keras_imagesent.data.atomic import remove_leftovers, write_json
 from keras_imagesent.data.dataset import TooManyBroken
 from keras_imagesent.data.entries import Problem
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
@@ -309,7 +310,7 @@ def claim(out, settings, vocabulary):
     elif strange:
         raise InputError(f"{out}: not empty and not a prepared folder. Name another folder with --out.")
     else:
-        shards.write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
+        write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
     vocabulary.save(out / shards.VOCABULARY_FILE)
 
 
@@ -338,8 +339,7 @@ def write_problems(out, dataset, settings, vocabulary):
         status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
         problems.append(Problem(photo.filename, status, photo.where))
     shards.list_problems(out, problems, dataset.oddities)
-    for leftover in out.glob(".*.tmp"):  # of runs that were killed
-        leftover.unlink(missing_ok=True)
+    remove_leftovers(out)
 
 
 def data_digest(photos):

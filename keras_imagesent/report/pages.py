@@ -1,12 +1,12 @@
 """The report's folder: static pages with their data as scripts, so that they work from a file."""
 
 import json
-import os
 import shutil
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from keras_imagesent.data.atomic import write_whole
 from keras_imagesent.report.curves import draw_curves
 
 PHOTOS_IN_A_FILE = 20
@@ -47,7 +47,7 @@ def write_report(out, title, photos, thumbnails, alignment=None, captions=None, 
     _write_data(out, photos, thumbnails, alignment, captions)
 
     def page(name, body, scripts=()):
-        _write(out / name, _page(title, pages, name, body, scripts))
+        write_whole(out / name, _page(title, pages, name, body, scripts))
 
     page("index.html", _overview(pages, tables, logs or {}))
     page("photos.html", _photos(alignment), ["data/summary.js", "listing.js", "photos.js"])
@@ -88,13 +88,13 @@ def _write_data(out, photos, thumbnails, alignment, captions):
         )
     about = {"photosInAFile": PHOTOS_IN_A_FILE, "alignment": bool(alignment), "captions": bool(captions)}
     script = f"const REPORT = {_json(about)};\nconst SUMMARY = {_json(summary)};\n"
-    _write(out / "data" / "summary.js", script)
+    write_whole(out / "data" / "summary.js", script)
     for first in range(0, len(details), PHOTOS_IN_A_FILE):
         number = first // PHOTOS_IN_A_FILE
         part = _json(details[first : first + PHOTOS_IN_A_FILE])
-        _write(out / "data" / f"photos-{number:04d}.js", f"PHOTOS[{number}] = {part};\n")
+        write_whole(out / "data" / f"photos-{number:04d}.js", f"PHOTOS[{number}] = {part};\n")
     if alignment:
-        _write(out / "data" / "sentences.js", f"const SENTENCES = {_json(alignment['sentences'])};\n")
+        write_whole(out / "data" / "sentences.js", f"const SENTENCES = {_json(alignment['sentences'])};\n")
 
 
 def _overview(pages, tables, logs):
@@ -243,12 +243,6 @@ def _right(number):
 def _json(value):
     """JSON that may stand inside a script."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _write(path, text):
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 ABOUT = {

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import os
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from keras_imagesent.data.atomic import write_whole
 from keras_imagesent.errors import InputError
 
 # Okabe and Ito's colours, told apart by the colour-blind; from the eighth box on they come again, dashed.
@@ -66,9 +66,7 @@ class Picture:
         if path.suffix.lower() not in (".png", ".svg"):
             raise InputError(f"cannot draw {path}: a picture's name ends in .png or .svg")
         data = self.svg().encode() if path.suffix.lower() == ".svg" else self.png()
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
+        write_whole(path, data)
 
     def png(self):
         """The picture as PNG bytes."""

@@ -2,11 +2,11 @@
 
 import base64
 import io
-import os
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from keras_imagesent.data.atomic import write_whole
 from keras_imagesent.report.pictures import draw_alignment
 from keras_imagesent.report.thumbnails import crop_region
 
@@ -45,10 +45,7 @@ def write_search_page(path, query, hits, words=None, photo=None):
 <body><header class="top"><h1>{escape(query)}</h1><p class="soft">{len(hits)} found, best first</p></header>
 <main>{_sentences(hits, photo) if photo else _cards(hits, words)}</main></body></html>
 """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    write_whole(path, text)
 
 
 def _sentences(hits, photo):

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
+from keras_imagesent.data.atomic import whole_files
+from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files
 
 PRECISIONS = ("float32", "float16", "int8")
 
@@ -20,27 +21,28 @@ def export_litert(photo_model, folder, precisions=PRECISIONS, photos=None, names
     In int8 the image encoder is all integers (it takes uint8 pixels and gives float32 features), its ranges measured
     on `photos`, pixels (N,S,S,3) of real photos; the other pieces keep float activations and store int8 weights, since
     boxes and beam scores need more than 256 levels. There is no int8 `caption_pixels`: chain the two pieces.
+    All files are written, or none.
 
     Example:
         >>> export_litert(load_photo_model(), "exported/litert", photos=pixels)
         [PosixPath('exported/litert/image_encoder-float32.tflite'), ...]
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, (function, specifications) in pieces(photo_model).items():
-        if names and name not in names:
-            continue
-        with saved_piece(name, function, specifications) as saved:
-            for precision in precisions:
-                if precision == "int8" and name == "caption_pixels":
-                    continue
-                content = convert(saved, name, precision, photos)
-                written.append(write_whole(folder / f"{name}-{precision}.tflite", content))
-        part = piece_part(photo_model, name)
-        if part:
-            write_whole(folder / f"{name}.words.json", words_json(part.vocabulary).encode())
-    write_side_files(photo_model, folder)
+    with whole_files(folder) as unfinished:
+        for name, (function, specifications) in pieces(photo_model).items():
+            if names and name not in names:
+                continue
+            with saved_piece(name, function, specifications) as saved:
+                for precision in precisions:
+                    if precision == "int8" and name == "caption_pixels":
+                        continue
+                    file = f"{name}-{precision}.tflite"
+                    (unfinished / file).write_bytes(convert(saved, name, precision, photos))
+                    written.append(Path(folder) / file)
+            part = piece_part(photo_model, name)
+            if part:
+                (unfinished / f"{name}.words.json").write_text(words_json(part.vocabulary), encoding="utf-8")
+        write_side_files(photo_model, unfinished)
     return written
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from keras_imagesent.data.atomic import whole_files
 from keras_imagesent.extras import require
 from keras_imagesent.serving.half_weights import halve_initializers
-from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files, write_whole
+from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files
 from keras_imagesent.serving.saved_model import preprocessing
 
 OPSET = 18  # the newest that tf2onnx writes
@@ -20,27 +21,27 @@ def export_onnx(photo_model, folder, licence="Apache-2.0", names=None, half=Fals
     """Writes each piece as `<piece>.onnx` with a dynamic batch, checked against Keras; returns the paths.
 
     The converter reports success even where the file computes something else, so every file is run in ONNX Runtime on
-    two photos' worth of input and compared before it is kept.
+    two photos' worth of input and compared before it is kept. All files are written, or none.
 
     Example:
         >>> export_onnx(load_photo_model(), "exported/onnx")
         [PosixPath('exported/onnx/image_encoder.onnx'), ...]
     """
     require("onnxruntime", "onnx")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, (function, specifications) in pieces(photo_model).items():
-        if names and name not in names:
-            continue
-        model = convert(function, specifications, name)
-        if half:
-            halve_initializers(model)
-        _set_metadata(model, photo_model, name, licence)
-        content = model.SerializeToString()
-        check(content, function, specifications, name)
-        written.append(write_whole(folder / f"{name}.onnx", content))
-    write_side_files(photo_model, folder)
+    with whole_files(folder) as unfinished:
+        for name, (function, specifications) in pieces(photo_model).items():
+            if names and name not in names:
+                continue
+            model = convert(function, specifications, name)
+            if half:
+                halve_initializers(model)
+            _set_metadata(model, photo_model, name, licence)
+            content = model.SerializeToString()
+            check(content, function, specifications, name)
+            (unfinished / f"{name}.onnx").write_bytes(content)
+            written.append(Path(folder) / f"{name}.onnx")
+        write_side_files(photo_model, unfinished)
     return written
 
 

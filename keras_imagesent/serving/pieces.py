@@ -1,8 +1,6 @@
 """The pieces that run without TensorFlow: from pixels, features and ids, not from files and sentences."""
 
 import json
-import os
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -65,17 +63,9 @@ def piece_part(photo_model, name):
 
 
 def write_side_files(photo_model, folder):
-    """`model.json` and the vocabularies beside the pieces, whole or not at all."""
+    """`model.json` and the vocabularies beside the pieces."""
     for name, text in describe_model(photo_model).items():
-        write_whole(Path(folder) / name, text.encode())
-
-
-def write_whole(path, content):
-    """Writes a file under a temporary name, then moves it into place."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-    return path
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def words_json(vocabulary: Vocabulary):

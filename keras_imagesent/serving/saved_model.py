@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from keras_imagesent import __version__
+from keras_imagesent.data.atomic import remove_leftovers, whole_folder
 from keras_imagesent.model.photo_model import IMAGE_BYTES, SENTENCES
 from keras_imagesent.serving.warmup import write_warmup
 
@@ -29,8 +29,8 @@ def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder))
-    try:
+    remove_leftovers(folder)
+    with whole_folder(folder / "version") as unfinished:
         _write_graph(photo_model, unfinished)
         extra = unfinished / EXTRA
         extra.mkdir()
@@ -39,10 +39,7 @@ def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
         for document in documents:
             shutil.copy(document, extra)
         write_warmup(unfinished, folder.name, warmup_requests(photo_model, warmup_photos))
-        unfinished.chmod(0o755)  # mkdtemp's folders are private; a server may run as somebody else
         return _move_into_place(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def signatures(photo_model):

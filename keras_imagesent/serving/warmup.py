@@ -1,7 +1,8 @@
 """`assets.extra/tf_serving_warmup_requests`: real requests that TF Serving runs before it opens a model."""
 
-import os
 from pathlib import Path
+
+from keras_imagesent.data.atomic import whole_file
 
 FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 
@@ -16,12 +17,10 @@ def write_warmup(version_folder, name, requests):
 
     path = Path(version_folder) / FILE
     path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_name(path.name + ".tmp")
-    with tf.io.TFRecordWriter(str(unfinished)) as writer:
+    with whole_file(path) as unfinished, tf.io.TFRecordWriter(str(unfinished)) as writer:
         for signature, inputs in requests:
             tensors = {key: tf.make_tensor_proto(value).SerializeToString() for key, value in inputs.items()}
             writer.write(_prediction_log(name, signature, tensors))
-    os.replace(unfinished, path)
     return path
 
 

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import os
 import shutil
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
+from keras_imagesent.data.atomic import whole_file, write_json, write_whole
 from keras_imagesent.errors import InputError
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 
@@ -205,15 +205,12 @@ def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep
     if entry in progress["best"]:
         twin.set_weights(model.get_weights())
         path = folder / "best" / entry["file"]
-        temporary = path.with_name(f".{path.name}.tmp.keras")
-        twin.save(temporary)
-        os.replace(temporary, path)
+        with whole_file(path) as unfinished:
+            twin.save(unfinished)
         if ranked[0] is entry:
-            shutil.copyfile(path, temporary)
-            os.replace(temporary, folder / "model.keras")
-    write_whole(
-        folder / "best" / "scores.json", json.dumps({"monitor": monitor, "best": progress["best"]}, indent=2) + "\n"
-    )
+            with whole_file(folder / "model.keras") as unfinished:
+                shutil.copyfile(path, unfinished)
+    write_json(folder / "best" / "scores.json", {"monitor": monitor, "best": progress["best"]})
     kept = {e["file"] for e in progress["best"]}
     for path in (folder / "best").glob("epoch-*.keras"):
         if path.name not in kept:
@@ -226,12 +223,6 @@ def _write_log(path, rows):
     table.writeheader()
     table.writerows(rows)
     write_whole(path, text.getvalue())
-
-
-def write_whole(path, text):
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
 
 
 def _epoch_line(row, epochs, monitor, best):

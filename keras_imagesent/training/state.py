@@ -1,17 +1,17 @@
 """Everything that a training needs to go on exactly where it was, in one file."""
 
 import json
-import os
 
 import numpy as np
+
+from keras_imagesent.data.atomic import whole_file
 
 
 def write_state(path, model, progress):
     """Writes weights, dropout seeds, optimizer and running means of `model`, and the JSON-able `progress`, whole."""
     arrays = {f"variable_{number:05d}": np.asarray(variable) for number, variable in enumerate(_variables(model))}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp.npz")
-    np.savez(temporary, progress=np.array(json.dumps(progress)), **arrays)
-    os.replace(temporary, path)
+    with whole_file(path) as unfinished:
+        np.savez(unfinished, progress=np.array(json.dumps(progress)), **arrays)
 
 
 def read_progress(path):

@@ -10,13 +10,14 @@ import numpy as np
 from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.word_vectors import read_word_vectors
+from keras_imagesent.data.atomic import write_json, write_whole
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.frame_weight import choose_frame_weight
 from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
 from keras_imagesent.training.devices import choose_strategy
-from keras_imagesent.training.fit import fit_run, validation_split, write_whole
+from keras_imagesent.training.fit import fit_run, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
 
 
@@ -203,6 +204,6 @@ def search_rates(trainer, settings, out, trials, epochs):
     best = max(results, key=lambda result: result["recall_sum"])
     if best["recall_sum"] == -math.inf:
         raise InputError("every try of the search diverged: give a smaller learning_rate to search around")
-    (out / "search" / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    write_json(out / "search" / "results.json", results)
     print(f"chosen: learning rate {best['learning_rate']:.3g}, weight decay {best['weight_decay']:.3g}")
     return {name: best[name] for name in ("learning_rate", "weight_decay")}

@@ -107,8 +107,8 @@ def test_killed_at_every_part_it_ends_with_the_same_bytes(source, unbroken, extr
             run(source, tmp_path / "out", extractor)
     assert len(writes) == 2
     # killed while a part and while a shard was being written
-    (tmp_path / "out" / ".train-00001-of-00003.tfrecord.tmp").write_bytes(b"half")
-    (tmp_path / "out" / ".train-00000-of-00003.tfrecord.parts" / "00002.tmp").write_bytes(b"half")
+    (tmp_path / "out" / ".unfinished-train-00001-of-00003.tfrecord").write_bytes(b"half")
+    (tmp_path / "out" / ".train-00000-of-00003.tfrecord.parts" / ".unfinished-00002").write_bytes(b"half")
     monkeypatch.setattr(ShardWriter, "write", write)
     run(source, tmp_path / "out", extractor)
     assert content(tmp_path / "out") == content(unbroken)
@@ -213,7 +213,7 @@ def test_a_full_disk_is_said_in_a_line(source, extractor, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # a part of four photos is larger
     try:
-        with pytest.raises(InputError, match=r"00000\.tmp: cannot be written \(.*\)\. Is the disk full\?"):
+        with pytest.raises(InputError, match=r"parts/00000: cannot be written \(.*\)\. Is the disk full\?"):
             run(source, tmp_path / "out", extractor)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
