@@ -78,9 +78,9 @@ def _read_text(path):
                 continue
             dim = dim or len(values)
             try:
-                if len(values) != dim:
-                    raise ValueError
                 vector = np.array(values, np.float32)
+                if len(values) != dim or not dim or not np.isfinite(vector).all():
+                    raise ValueError
             except ValueError:
                 raise InputError(f"{path}, line {number}: expected a word and {dim} numbers") from None
             yield word.lower(), vector
@@ -88,7 +88,12 @@ def _read_text(path):
 
 def _read_binary(path):
     with open(path, "rb") as file:
-        count, dim = map(int, file.readline().split())
+        try:
+            count, dim = map(int, file.readline().split())
+        except ValueError:
+            count = dim = 0
+        if not 0 < dim < 100_000:
+            raise InputError(f"{path} is no word2vec file: its first line gives no count and length of vectors")
         for number in range(count):
             word = bytearray()
             while (letter := file.read(1)) != b" ":
@@ -99,4 +104,7 @@ def _read_binary(path):
             values = file.read(4 * dim)
             if len(values) < 4 * dim:
                 raise InputError(f"{path} ends after {number} of {count} words: the file is cut off")
-            yield word.decode("utf-8", "replace").lower(), np.frombuffer(values, "<f4")
+            vector = np.frombuffer(values, "<f4")
+            if not np.isfinite(vector).all():
+                raise InputError(f"{path}: the vector of word {number} is not finite: the file is damaged")
+            yield word.decode("utf-8", "replace").lower(), vector

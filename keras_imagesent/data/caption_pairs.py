@@ -127,6 +127,10 @@ class CaptionPairs:
         return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(2)
 
 
+def _is_region(number):
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1000
+
+
 def read_pairs(path):
     """`(filename, region, snippet)` of every line of a JSON Lines file of `imagesent align --pairs`."""
     try:
@@ -134,12 +138,15 @@ def read_pairs(path):
             for number, line in enumerate(lines, start=1):
                 try:
                     pair = json.loads(line)
-                    yield str(pair["filename"]), int(pair["region"]), str(pair["snippet"])
-                except (ValueError, KeyError, TypeError):
+                    filename, region, snippet = pair["filename"], pair["region"], pair["snippet"]
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    filename = region = snippet = None
+                if not (isinstance(filename, str) and isinstance(snippet, str) and _is_region(region)):
                     raise InputError(
                         f"{path}, line {number}: not a pair with filename, region and snippet; "
                         "`imagesent align --pairs` writes such a file"
-                    ) from None
+                    )
+                yield filename, region, snippet
     except FileNotFoundError:
         raise InputError(f"no file {path}; `imagesent align PREPARED --pairs {path}` writes one") from None
     except UnicodeDecodeError:

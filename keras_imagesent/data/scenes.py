@@ -205,7 +205,10 @@ def read_scenes(folder):
     path = Path(folder) / "scenes.json"
     if not path.exists():
         raise InputError(f"no {path}: name a folder that `imagesent scenes` made")
-    return {scene["filename"]: scene for scene in json.loads(path.read_text())["scenes"]}
+    try:
+        return {scene["filename"]: scene for scene in json.loads(path.read_text("utf-8"))["scenes"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path} is damaged: make the scenes anew in another folder") from None
 
 
 def _karpathy(scenes):

@@ -50,8 +50,8 @@ def read_csv(text, source):
         where = f"{source.name} line {lines.line_num}"
         if None in row:
             problems.append(Problem(where, 'more cells than the first line: put captions with commas in "quotes"'))
-        elif row["caption"] is None:
-            problems.append(Problem(where, "has no caption"))
+        elif row["caption"] is None or row["filename"] is None:
+            problems.append(Problem(where, f"has no {'caption' if row['caption'] is None else 'filename'}"))
         else:
             rows.append((where, row))
 

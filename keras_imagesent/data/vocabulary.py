@@ -113,7 +113,7 @@ class Vocabulary:
             words, counts, sentences = content["words"], content["counts"], content["sentences"]
         except FileNotFoundError:
             raise InputError(f"no vocabulary at {path}: name a folder that imagesent prepared or trained") from None
-        except (UnicodeDecodeError, json.JSONDecodeError):
+        except (ValueError, RecursionError):
             raise InputError(wrong + "it is no JSON text") from None
         except (KeyError, TypeError):
             raise InputError(wrong + "it needs words, counts and sentences") from None

@@ -1,6 +1,5 @@
 """Phrase grounding: does the region chosen for a phrase cover what people drew for it?"""
 
-import csv
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences, phrase_words
 from keras_imagesent.alignment.phrases import decode_phrases
+from keras_imagesent.data.box_table import check_box, read_box_table
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 
@@ -30,18 +30,10 @@ def read_phrase_boxes(path):
         items = read_phrase_boxes("phrase_boxes_dev.csv")
     """
     boxes = {}
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
-            for row in table:
-                box = [float(row[name]) for name in ("x0", "y0", "x1", "y1")]
-                boxes.setdefault((row["filename"], row["phrase"]), []).append(box)
-    except FileNotFoundError:
-        raise InputError(f"no phrase boxes at {path}") from None
-    except KeyError as error:
-        raise InputError(f"{path} has no column {error}: it needs filename, phrase, x0, y0, x1, y1") from None
-    except (ValueError, TypeError):
-        raise InputError(f"{path}, line {table.line_num}: a box is four numbers in 0..1") from None
+    for _, row, box in read_box_table(path, ("filename", "phrase")):
+        boxes.setdefault((row["filename"], row["phrase"]), []).append(box)
+    if not boxes:
+        raise InputError(f"{path}: no boxes in it")
     return [Item(filename, phrase, np.array(found)) for (filename, phrase), found in boxes.items()]
 
 
@@ -69,15 +61,18 @@ def read_entities(annotations, sentences):
                 if box is None:
                     continue
                 corners = [float(box.findtext(corner)) for corner in ("xmin", "ymin", "xmax", "ymax")]
+                corners = check_box(np.array(corners) / [width, height, width, height], str(file))
                 for name in thing.iter("name"):
-                    boxes.setdefault(name.text, []).append(np.array(corners) / [width, height, width, height])
+                    boxes.setdefault(name.text, []).append(corners)
             lines = text.read_text("utf-8")
         except FileNotFoundError:
             raise InputError(f"{file} has no sentences beside it: expected {text}") from None
-        except (ElementTree.ParseError, TypeError, ValueError) as error:
+        except InputError:
+            raise
+        except (ElementTree.ParseError, TypeError, ArithmeticError, ValueError) as error:
             raise InputError(f"{file} is not an annotation of Flickr30k Entities ({error})") from None
         phrases = {}
-        for entity, phrase in re.findall(r"\[/EN#(\d+)\S* ([^\]]+)\]", lines):
+        for entity, phrase in re.findall(r"\[/EN#(\d++)[^\s\[]*+ ([^\[\]]++)\]", lines):
             if entity in boxes:
                 phrases.setdefault(phrase, []).extend(boxes[entity])
         filename = root.findtext("filename") or f"{file.stem}.jpg"

@@ -1,10 +1,10 @@
 """Regions that people drew and described: the references of the region captioner."""
 
-import csv
 from dataclasses import dataclass
 
 import numpy as np
 
+from keras_imagesent.data.box_table import read_box_table
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.grounding import overlaps
 
@@ -50,19 +50,8 @@ def read_region_snippets(path, overlap=0.5):
         'chocolate cake'
     """
     photos = {}
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
-            for row in table:
-                box = np.array([float(row[name]) for name in ("x0", "y0", "x1", "y1")], np.float32)
-                photos.setdefault(row["filename"], []).append((row["annotator"], row["snippet"], box))
-    except FileNotFoundError:
-        raise InputError(f"no region snippets at {path}") from None
-    except KeyError as error:
-        needs = "filename, annotator, snippet, x0, y0, x1, y1"
-        raise InputError(f"{path} has no column {error}: it needs {needs}") from None
-    except (ValueError, TypeError):
-        raise InputError(f"{path}, line {table.line_num}: a box is four numbers in 0..1") from None
+    for _, row, box in read_box_table(path, ("filename", "annotator", "snippet")):
+        photos.setdefault(row["filename"], []).append((row["annotator"], row["snippet"], box.astype(np.float32)))
     regions = []
     for filename, drawn in photos.items():
         boxes = np.stack([box for _, _, box in drawn])

@@ -1,15 +1,14 @@
 """Boxes that somebody else has found, from COCO JSON or CSV."""
 
-import csv
 import json
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.box_table import check_box, read_box_table
 from keras_imagesent.errors import InputError
 
-_COLUMNS = ("filename", "x0", "y0", "x1", "y1")
 NO_BOXES = np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
 
 
@@ -25,15 +24,18 @@ def read_boxes(path):
     """
     path = Path(path)
     try:
-        text = path.read_text("utf-8-sig")
+        with open(path, encoding="utf-8-sig") as file:
+            is_json = file.read(1000).lstrip().startswith(("{", "["))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error}). Give COCO JSON or CSV.") from None
     found = defaultdict(list)
-    read = _coco if text.lstrip().startswith(("{", "[")) else _csv
-    for where, filename, *box, score in read(path, text):
-        box = np.clip(np.array(box, np.float64), 0.0, 1.0)
-        if not (np.isfinite([*box, score]).all() and box[2] > box[0] and box[3] > box[1] and score > 0):
-            raise InputError(f"{path}, {where}: no box inside the photo with a score above 0. Correct or remove it.")
+    for where, filename, box, score in _coco(path) if is_json else _csv(path):
+        try:
+            score = float(score)
+        except (ValueError, TypeError, OverflowError):
+            score = 0.0
+        if not 0 < score < np.inf:
+            raise InputError(f"{path}, {where}: its score is no number above 0. Correct or remove it.")
         found[filename].append([*box, score])
     if not found:
         raise InputError(f"{path}: no boxes in it.")
@@ -41,32 +43,25 @@ def read_boxes(path):
     return {filename: (values[:, :4], values[:, 4]) for filename, values in rows.items()}
 
 
-def _coco(path, text):
+def _coco(path):
     try:
-        content = json.loads(text)
+        content = json.loads(path.read_text("utf-8-sig"))
         images = {image["id"]: image for image in content["images"]}
         for number, annotation in enumerate(content["annotations"]):
-            image = images[annotation["image_id"]]
-            x, y, width, height = annotation["bbox"]
-            across, down = 1 / image["width"], 1 / image["height"]
-            box = x * across, y * down, (x + width) * across, (y + height) * down
-            yield f"annotation {number}", image["file_name"], *box, annotation.get("score", 1.0)
-    except (ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError) as error:
+            where, image = f"annotation {number}", images[annotation["image_id"]]
+            x, y, width, height = map(float, annotation["bbox"])
+            across, down = float(image["width"]), float(image["height"])
+            corners = x / across, y / down, (x + width) / across, (y + height) / down
+            if not isinstance(image["file_name"], str):
+                raise TypeError("file_name is no text")
+            yield where, image["file_name"], check_box(corners, f"{path}, {where}"), annotation.get("score", 1.0)
+    except InputError:
+        raise
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {error}"
         raise InputError(f"{path}: not COCO JSON with images and annotations ({what}).") from None
 
 
-def _csv(path, text):
-    rows = csv.DictReader(text.splitlines())
-    missing = [name for name in _COLUMNS if name not in (rows.fieldnames or [])]
-    if missing:
-        raise InputError(f"{path}: the first line lacks {', '.join(missing)}. Needed: {','.join(_COLUMNS)}[,score].")
-    for row in rows:
-        where = f"line {rows.line_num}"
-        try:
-            box, score = [float(row[name]) for name in _COLUMNS[1:]], float(row.get("score") or 1)
-        except (ValueError, TypeError):
-            raise InputError(f"{path}, {where}: a number is missing or is no number. Correct the line.") from None
-        if max(box) > 2:
-            raise InputError(f"{path}, {where}: pixels. Give shares of the photo's width and height, 0 to 1.")
-        yield where, row["filename"], *box, score
+def _csv(path):
+    for where, row, box in read_box_table(path, ("filename",)):
+        yield where, row["filename"], box, row.get("score") or 1
