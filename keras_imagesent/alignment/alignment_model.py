@@ -11,6 +11,7 @@ from keras_imagesent.alignment.max_sim import MaxSim
 from keras_imagesent.alignment.ranking_loss import RankingLoss
 from keras_imagesent.alignment.region_encoder import build_region_encoder
 from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
+from keras_imagesent.data.keras_file import load_keras_file
 from keras_imagesent.errors import InputError
 
 
@@ -167,10 +168,7 @@ def load_alignment(path):
         raise InputError(
             f"no alignment model at {path}: name a run folder of `imagesent train-alignment` or its .keras file"
         )
-    try:
-        model = keras.saving.load_model(file, compile=False)
-    except (ValueError, OSError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is not a model that this version reads: {str(error).splitlines()[0]}") from error
+    model = load_keras_file(file)
     if not isinstance(model, Alignment):
         raise InputError(f"{file} holds {model.name!r}, which is no alignment model")
     return model

@@ -88,8 +88,9 @@ def run(args):
 
 def seed_of(runs):
     """The seed that all runs were trained with; None if they differ or do not tell."""
-    files = [run / "settings.json" for run in runs]
-    seeds = {json.loads(file.read_text()).get("seed") for file in files if file.is_file()}
+    from keras_imagesent.data.run_files import read_settings
+
+    seeds = {settings.get("seed") for run in runs if (settings := read_settings(run))}
     return seeds.pop() if len(seeds) == 1 else None
 
 

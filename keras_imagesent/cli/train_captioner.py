@@ -10,7 +10,6 @@ example:
   imagesent train-captioner prepared/flickr8k --out runs/better --start-from runs/captioner --self-critical
 """
 
-import json
 from pathlib import Path
 
 from keras_imagesent.presets import CAPTIONER, captioner_settings
@@ -73,6 +72,7 @@ def run(args):
     changes = {name: options[name] for name in CAPTIONER["paper"] if options[name] is not None}
     captioner_settings(args.preset, **changes)  # says what is wrong before TensorFlow is loaded
 
+    from keras_imagesent.data.run_files import read_settings
     from keras_imagesent.training.train_captioner import train_captioner
 
     names = (
@@ -80,7 +80,7 @@ def run(args):
         "backbone_learning_rate", "validation", "devices", "seed", "save_minutes",
     )  # fmt: skip
     rows = train_captioner(args.prepared, args.out, **{name: options[name] for name in names}, **changes)
-    monitor = json.loads((args.out / "settings.json").read_text())["monitor"]
+    monitor = read_settings(args.out)["monitor"]
     best = (min if monitor == "perplexity" else max)(rows, key=lambda row: row[monitor])
     print(
         f"best epoch {best['epoch']}: perplexity {best['perplexity']:.2f}, "

@@ -1,11 +1,11 @@
 """The tables of the alignment model: retrieval, grounding, magnitudes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from keras_imagesent.alignment.alignment_model import load_alignment
+from keras_imagesent.data.run_files import read_best
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
@@ -25,10 +25,10 @@ PAPER = {
 
 def checkpoints(run):
     """The paths of a run's best epochs, best first."""
-    path = Path(run) / "best" / "scores.json"
-    if not path.is_file():
+    best = read_best(run) if Path(run).is_dir() else []
+    if not best:
         raise InputError(f"{run} holds no best epochs: name a run folder of `imagesent train-alignment`")
-    return [path.parent / entry["file"] for entry in json.loads(path.read_text())["best"]]
+    return [Path(run) / "best" / entry["file"] for entry in best]
 
 
 def average_checkpoints(run, photos, folds=1):

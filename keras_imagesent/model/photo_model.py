@@ -8,6 +8,7 @@ from keras_imagesent.alignment.region_encoder import region_inputs
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
+from keras_imagesent.data.run_files import MOST_BEAM
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import load_keras, load_run
 from keras_imagesent.regions.extractor import build_extractor
@@ -327,6 +328,8 @@ def join_words(token_ids, vocabulary):
 
 def _search_settings(part, beam, length_penalty):
     own = part.settings if part else {}
+    if beam is not None and not 1 <= beam <= MOST_BEAM:
+        raise InputError(f"a beam of {beam}: it must be from 1 to {MOST_BEAM}")
     return (
         own.get("beam", 3) if beam is None else beam,
         own.get("length_penalty", 0.7) if length_penalty is None else length_penalty,

@@ -1,13 +1,14 @@
 """A trained model from disk, with the vocabulary it speaks and what is known of it."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import keras
 
 from keras_imagesent.alignment.alignment_model import Alignment
 from keras_imagesent.captioning.captioner import Captioner
+from keras_imagesent.data.keras_file import load_keras_file
+from keras_imagesent.data.run_files import read_best, read_settings
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import yolo  # noqa: F401  registers its layers
@@ -31,12 +32,11 @@ def load_run(path, name):
         return None
     path = Path(path or shipped(name))
     file = path / "model.keras" if path.is_dir() else path
-    settings, scores = file.with_name("settings.json"), file.parent / "best" / "scores.json"
     return Run(
         load_keras(file, "alignment" if name == "alignment" else "captioner"),
         Vocabulary.load(file.with_name("vocabulary.json")),
-        json.loads(settings.read_text()) if settings.is_file() else {},
-        json.loads(scores.read_text())["best"][0]["scores"] if scores.is_file() else {},
+        read_settings(file),
+        next((entry["scores"] for entry in read_best(file)), {}),
     )
 
 
@@ -51,10 +51,7 @@ def load_keras(path, kind):
     """
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder, and no run: name a .keras file that is a {kind}")
-    try:
-        model = keras.saving.load_model(path, compile=False)
-    except (ValueError, OSError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no Keras model that can be read: {str(error).splitlines()[0]}") from None
+    model = load_keras_file(path)
     found = kind_of(model)
     if found != kind:
         what = f"of the kind {found}" if found else f"{model.name!r}"
@@ -83,6 +80,5 @@ def kind_of(model):
 
 def own_beta(run):
     """The beta that a run chose on its validation split; 1 if it chose none."""
-    path = (run if run.is_dir() else run.parent) / "settings.json"
-    settings = json.loads(path.read_text()) if path.is_file() else {}
+    settings = read_settings(run)
     return 1.0 if settings.get("beta") is None else float(settings["beta"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 
+from keras_imagesent.data.keras_file import load_keras_file
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.backbone import build_backbone
 from keras_imagesent.regions.detector import build_detector
@@ -109,10 +110,7 @@ def _load(name):
     """The model of a `.keras` file, None if the name is not one's."""
     if not str(name).endswith(".keras"):
         return None
-    try:
-        return keras.saving.load_model(name, compile=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{name}: cannot be loaded as a Keras model ({str(error).splitlines()[0]}).") from None
+    return load_keras_file(name)
 
 
 def _checkpoint_files(checkpoint):

@@ -12,7 +12,9 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_imagesent.data.atomic import whole_file, write_json, write_whole
+from keras_imagesent.data.atomic import only_writer, remove_leftovers, whole_file, write_json, write_whole
+from keras_imagesent.data.run_files import read_settings
+from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 
@@ -37,6 +39,8 @@ def fit_run(
     progress_bar=True,
 ):
     """Trains a compiled model into a run folder; called again on the same folder, it goes on exactly where it was.
+
+    A second training in the folder is refused while the first one runs.
 
     Args:
         model: a compiled Keras model. Its dropout seeds are variables, so a continued run drops the same units.
@@ -72,46 +76,49 @@ def fit_run(
     if mode not in ("max", "min"):
         raise ValueError(f"mode must be 'max' or 'min'. Received: {mode}")
     folder = Path(folder)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-    (folder / "best").mkdir(exist_ok=True)
-    _check_settings(folder, settings or {})
-    state_file = folder / "state" / "state.npz"
-    progress = {"epoch": 0, "step": 0, "rows": [], "best": []}
-    if state_file.exists():
-        progress = read_progress(state_file)
-        restore_state(state_file, model)
-    twin = type(model).from_config(model.get_config())  # what is saved: the model without its optimizer
-    writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
-    while progress["epoch"] < epochs and not _out_of_patience(progress, patience):
-        epoch, started = progress["epoch"], time.perf_counter()
-        number = steps_per_epoch(epoch) if callable(steps_per_epoch) else steps_per_epoch
-        steps = _Steps(progress, state_file, number, epochs, save_minutes, progress_bar)
-        # With the number of steps given, fit never asks for a batch too many. If it did, that step's weight decay and
-        # dropout seeds would still run, since they need no data.
-        history = model.fit(
-            batches(epoch, progress["step"]),
-            steps_per_epoch=number - progress["step"],
-            epochs=epoch + 1,
-            initial_epoch=epoch,
-            callbacks=[steps],
-            shuffle=False,
-            verbose=0,
-        )
-        losses = {name: float(values[-1]) for name, values in history.history.items()}
-        scores = {name: float(value) for name, value in validate(model).items()}
-        row = {"epoch": epoch + 1, **losses, **scores, "seconds": round(time.perf_counter() - started, 1)}
-        progress["rows"].append(row)
-        _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep)
-        progress |= {"epoch": epoch + 1, "step": 0}
-        with writer.as_default(step=epoch + 1):
-            for name, value in row.items():
-                tf.summary.scalar(name, value)
-        writer.flush()
-        _write_log(folder / "log.csv", progress["rows"])
-        write_state(state_file, model, progress)
-        if progress_bar:
-            print(_epoch_line(row, epochs, monitor, progress["best"][0]["epoch"] == epoch + 1))
-    return progress["rows"]
+    with only_writer(folder, busy="another training"):
+        (folder / "state").mkdir(exist_ok=True)
+        (folder / "best").mkdir(exist_ok=True)
+        for part in ("state", "best"):
+            remove_leftovers(folder / part)
+        _check_settings(folder, settings or {})
+        state_file = folder / "state" / "state.npz"
+        progress = {"epoch": 0, "step": 0, "rows": [], "best": []}
+        if state_file.exists():
+            progress = read_progress(state_file)
+            restore_state(state_file, model)
+        twin = type(model).from_config(model.get_config())  # what is saved: the model without its optimizer
+        writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
+        while progress["epoch"] < epochs and not _out_of_patience(progress, patience):
+            epoch, started = progress["epoch"], time.perf_counter()
+            number = steps_per_epoch(epoch) if callable(steps_per_epoch) else steps_per_epoch
+            steps = _Steps(progress, state_file, number, epochs, save_minutes, progress_bar)
+            # With the number of steps given, fit never asks for a batch too many. If it did, that step's weight decay
+            # and dropout seeds would still run, since they need no data.
+            history = model.fit(
+                batches(epoch, progress["step"]),
+                steps_per_epoch=number - progress["step"],
+                epochs=epoch + 1,
+                initial_epoch=epoch,
+                callbacks=[steps],
+                shuffle=False,
+                verbose=0,
+            )
+            losses = {name: float(values[-1]) for name, values in history.history.items()}
+            scores = {name: float(value) for name, value in validate(model).items()}
+            row = {"epoch": epoch + 1, **losses, **scores, "seconds": round(time.perf_counter() - started, 1)}
+            progress["rows"].append(row)
+            _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep)
+            progress |= {"epoch": epoch + 1, "step": 0}
+            with writer.as_default(step=epoch + 1):
+                for name, value in row.items():
+                    tf.summary.scalar(name, value)
+            writer.flush()
+            _write_log(folder / "log.csv", progress["rows"])
+            write_state(state_file, model, progress)
+            if progress_bar:
+                print(_epoch_line(row, epochs, monitor, progress["best"][0]["epoch"] == epoch + 1))
+        return progress["rows"]
 
 
 class _Steps(keras.callbacks.Callback):
@@ -165,11 +172,20 @@ def validation_split(prepared, wanted=None):
     return split
 
 
+def keep_vocabulary(vocabulary, folder):
+    """Puts the vocabulary into the run folder, unless a run with other words is there."""
+    path = Path(folder) / "vocabulary.json"
+    if path.exists() and Vocabulary.load(path).digest != vocabulary.digest:
+        raise InputError(f"{folder} holds a run with another vocabulary: name a new folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(path)
+
+
 def _check_settings(folder, settings):
     path = folder / "settings.json"
     settings = json.loads(json.dumps(settings))
     if path.exists() and (folder / "state" / "state.npz").exists():
-        old = json.loads(path.read_text())
+        old = read_settings(folder)
         changed = sorted(k for k in {**old, **settings} if k not in MAY_CHANGE and _differs(k, old, settings))
         if changed:
             what = ", ".join(f"{key} was {old.get(key)!r} and is {settings.get(key)!r}" for key in changed)

@@ -5,6 +5,8 @@ import json
 import numpy as np
 
 from keras_imagesent.data.atomic import whole_file
+from keras_imagesent.data.keras_file import check_archive
+from keras_imagesent.errors import InputError
 
 
 def write_state(path, model, progress):
@@ -16,15 +18,23 @@ def write_state(path, model, progress):
 
 def read_progress(path):
     """The `progress` of a state file."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return json.loads(str(arrays["progress"]))
+    check_archive(path)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return json.loads(str(arrays["progress"]))
+    except (ValueError, KeyError, OSError, RecursionError):
+        raise InputError(f"{path} is not the state of a training: train into a new folder") from None
 
 
 def restore_state(path, model):
     """Puts the variables of a state file back into a compiled `model` of the same build."""
-    with np.load(path, allow_pickle=False) as arrays:
-        for number, variable in enumerate(_variables(model)):
-            variable.assign(arrays[f"variable_{number:05d}"])
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            values = [arrays[f"variable_{number:05d}"] for number in range(len(_variables(model)))]
+        for variable, value in zip(_variables(model), values, strict=True):
+            variable.assign(value)
+    except (ValueError, KeyError, OSError):
+        raise InputError(f"{path} is not the state of this model: train into a new folder") from None
 
 
 def _variables(model):

@@ -12,12 +12,13 @@ from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.word_vectors import read_word_vectors
 from keras_imagesent.data.atomic import write_json, write_whole
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
+from keras_imagesent.data.run_files import read_settings
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.frame_weight import choose_frame_weight
 from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
 from keras_imagesent.training.devices import choose_strategy
-from keras_imagesent.training.fit import fit_run, validation_split
+from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
 
 
@@ -89,8 +90,7 @@ def keep_beta(run, beta, photos):
         beta, measured = choose_beta(load_alignment(run), photos)
         listed = ", ".join(f"{value:g}: {percent:.1f}" for value, percent in measured.items())
         print(f"beta {beta:g}: equal words of a photo's sentences meet in one region most above chance ({listed})")
-    path = run / "settings.json"
-    write_whole(path, json.dumps({**json.loads(path.read_text()), "beta": beta}, indent=2) + "\n")
+    write_whole(run / "settings.json", json.dumps({**read_settings(run), "beta": beta}, indent=2) + "\n")
 
 
 class Trainer:
@@ -153,8 +153,7 @@ class Trainer:
             return steps_per_epoch(self.prepared, "train", size, seed, epoch)
 
         model = self.build(settings, steps(0))
-        out.mkdir(parents=True, exist_ok=True)
-        self.prepared.vocabulary.save(out / "vocabulary.json")
+        keep_vocabulary(self.prepared.vocabulary, out)
         return fit_run(
             model,
             batches,

@@ -1,6 +1,5 @@
 """Trains a captioner into a run folder."""
 
-import json
 from pathlib import Path
 
 import keras
@@ -9,6 +8,7 @@ from keras_imagesent.captioning.captioner import build_captioner, set_feature_ce
 from keras_imagesent.captioning.fine_tune import FineTuning, slow_backbone
 from keras_imagesent.captioning.self_critical import END, SelfCritical
 from keras_imagesent.data.caption_pairs import CaptionPairs
+from keras_imagesent.data.run_files import read_settings
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.data.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ from keras_imagesent.model.run import load_keras
 from keras_imagesent.presets import CAPTIONER_MODEL, SELF_CRITICAL, captioner_settings
 from keras_imagesent.shipped import shipped
 from keras_imagesent.training.devices import choose_strategy
-from keras_imagesent.training.fit import fit_run, validation_split
+from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
 from keras_imagesent.training.validate_captions import Validator
 
@@ -137,9 +137,7 @@ def train_captioner(
 
 def model_settings(run):
     """The settings of another run that shape the model."""
-    run = Path(run)
-    path = (run if run.is_dir() else run.parent) / "settings.json"
-    settings = json.loads(path.read_text()) if path.is_file() else {}
+    settings = read_settings(run)
     return {name: settings[name] for name in CAPTIONER_MODEL if name in settings}
 
 
@@ -203,12 +201,3 @@ def load_backbone(path, feature_dim):
         )
     backbone.trainable = True
     return backbone
-
-
-def keep_vocabulary(vocabulary, out):
-    """Puts the vocabulary into the run folder, unless a run with other words is there."""
-    path = out / "vocabulary.json"
-    if path.exists() and Vocabulary.load(path).digest != vocabulary.digest:
-        raise InputError(f"{out} holds a run with another vocabulary: name a new folder")
-    out.mkdir(parents=True, exist_ok=True)
-    vocabulary.save(path)

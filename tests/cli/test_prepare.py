@@ -186,7 +186,7 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
         (["--shard", "1"], "'1' is not a share of the work such as 1/4"),
         (["--threshold", "99"], "no word occurs 99 times"),
         (["--backbone", "vgg17"], "no backbone is called 'vgg17'"),
-        (["--backbone", "absent.keras"], "absent.keras: cannot be loaded as a Keras model"),
+        (["--backbone", "absent.keras"], "absent.keras is no .keras file"),
         (["--backbone", "efficientnet-lite0", "--image-size", "100"], "multiple of 32"),
         (["--image-size", "0"], "--image-size: 0 pixels are not from 32 to 2048"),
         (["--image-size", "99968"], "--image-size: 99968 pixels are not from 32 to 2048"),
