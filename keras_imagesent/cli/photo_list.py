@@ -23,7 +23,9 @@ def list_photos(names):
         if name == "-":
             photos += list_photos([line.strip() for line in sys.stdin if line.strip() and line.strip() != "-"])
         elif Path(name).is_dir():
-            found = sorted(path for path in Path(name).rglob("*") if path.suffix.lower() in ENDINGS)
+            found = sorted(
+                path for path in Path(name).rglob("*") if path.suffix.lower() in ENDINGS and not _waits(path)
+            )
             if not found:
                 raise InputError(f"{name} holds no photo ({', '.join(ENDINGS)})")
             photos += found
@@ -37,6 +39,11 @@ def list_photos(names):
     if not photos:
         raise InputError("no photo was named on standard input")
     return photos
+
+
+def _waits(path):
+    """Whether a path in a folder is a pipe, a socket or a device, which may never answer."""
+    return path.exists() and not path.is_file()
 
 
 class Complaints:

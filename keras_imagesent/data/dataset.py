@@ -35,6 +35,7 @@ class Photo:
     photo_id: int
     where: str = ""  # the line of a table that names it first
     data_set: str = ""  # the name of its data set, where several are joined
+    digest: bytes | None = field(default=None, repr=False, compare=False)  # of its bytes, once somebody looked at it
 
 
 @dataclass
@@ -281,7 +282,9 @@ def check_dataset(dataset, max_broken=0.01, progress=None):
     pairs = list(zip(dataset.photos, reasons, strict=True))
     broken = [Problem(photo.filename, reason, photo.where) for photo, reason in pairs if reason]
     problems = [*dataset.problems, *broken]
-    checked = Dataset([photo for photo, reason in pairs if not reason], problems, dataset.oddities)
+    looked_at = [replace(photo, digest=digest) for photo, digest in zip(dataset.photos, digests, strict=True)]
+    whole = [photo for photo, reason in zip(looked_at, reasons, strict=True) if not reason]
+    checked = Dataset(whole, problems, dataset.oddities)
 
     total = len(dataset.photos) + len(dataset.problems)
     if len(problems) > max_broken * total:

@@ -3,6 +3,7 @@
 prepared.json                    the settings; a folder holds the work of one set of settings only
 vocabulary.json
 problems.json                    what was set aside, with the reason
+shards.json                      how many photos each shard holds, written last
 train-00000-of-00011.tfrecord    one record a photo, in the data set's order
 """
 
@@ -22,6 +23,7 @@ FORMAT = 1
 SETTINGS_FILE = "prepared.json"
 VOCABULARY_FILE = "vocabulary.json"
 PROBLEMS_FILE = "problems.json"
+COUNTS_FILE = "shards.json"
 
 
 @dataclasses.dataclass
@@ -68,16 +70,19 @@ class Prepared:
         prepared.load("dev").region_features.shape  # (1000, 20, 1280)
     """
 
-    def __init__(self, folder, settings, vocabulary):
+    def __init__(self, folder, settings, vocabulary, photo_counts=None):
         self.folder, self.settings, self.vocabulary = Path(folder), settings, vocabulary
         self._sentence_counts = {}
+        self._photo_counts = photo_counts or {}  # shard's name -> how many photos it must hold; of folders that tell
 
     @classmethod
     def open(cls, folder):
         """Opens a prepared folder, or says what is missing in it."""
         folder = Path(folder)
         settings = read_settings(folder)
-        prepared = cls(folder, settings, Vocabulary.load(folder / VOCABULARY_FILE))
+        prepared = cls(folder, settings, Vocabulary.load(folder / VOCABULARY_FILE), read_counts(folder))
+        if settings.get("vocabulary") not in (None, prepared.vocabulary.digest):
+            raise InputError(f"{folder / VOCABULARY_FILE}: not the vocabulary of this folder. Prepare it again.")
         missing = [path.name for split in prepared.splits for path in prepared.shards(split) if not path.is_file()]
         if missing:
             raise InputError(
@@ -116,12 +121,17 @@ class Prepared:
 
     def read(self, paths):
         """The photos of some shards, one after the other."""
+        import tensorflow as tf
+
         regions, features = self.number_of_regions, self.feature_dim
         parts = []
         for path in paths:
             refuse_foreign(path, self.settings)
-            for records in _batches_of_records(path):
-                parts.append({key: value.numpy() for key, value in parse_records(records).items()})
+            for records in self._records(path):
+                try:
+                    parts.append({key: value.numpy() for key, value in parse_records(records).items()})
+                except tf.errors.OpError:  # whole by its checksums, and yet no photo of ours
+                    raise InputError(f"{path}: not a shard of `imagesent prepare`. Delete it.") from None
 
         def column(name, dtype, shape=()):
             values = [np.frombuffer(b"".join(p[name]), dtype).reshape(len(p[name]), *shape) for p in parts]
@@ -159,15 +169,30 @@ class Prepared:
 
     def photo_ids(self, split):
         """The running numbers of a split's photos, without reading their vectors into memory."""
-        return [int(number) for path in self.shards(split) for (number,) in self._read_field(path, "photo_id")]
+        return [number for path in self.shards(split) for number in self.photo_ids_in(path)]
+
+    def photo_ids_in(self, path):
+        """The running numbers of a shard's photos."""
+        return [int(number) for (number,) in self._read_field(path, "photo_id")]
 
     def _read_field(self, path, name):
         """One field of integers of every record of a shard."""
         import tensorflow as tf
 
         wanted = {name: tf.io.RaggedFeature(tf.int64)}
-        for records in _batches_of_records(path):
+        for records in self._records(path):
             yield from tf.io.parse_example(records, wanted)[name].to_list()
+
+    def _records(self, path):
+        """The serialized records of a shard, some at a time; one that was cut, emptied or doubled is refused."""
+        number, wanted = 0, self._photo_counts.get(path.name)
+        for records in _batches_of_records(path):
+            number += len(records)
+            yield records
+        if wanted is not None and number != wanted:
+            raise InputError(
+                f"{path}: damaged, {number} photos instead of {wanted}. Delete it and run `imagesent prepare` again."
+            )
 
 
 def refuse_foreign(path, settings):
@@ -274,6 +299,20 @@ def digest(settings):
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def read_counts(folder):
+    """Shard's name -> its number of photos; empty for folders of older versions, which do not tell."""
+    path = Path(folder) / COUNTS_FILE
+    try:
+        counts = json.loads(path.read_text("utf-8"))
+        if not all(type(number) is int for number in counts.values()):
+            raise ValueError
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, RecursionError):
+        raise InputError(f"{path}: damaged. Run the same `imagesent prepare` again: it writes it anew.") from None
+    return counts
+
+
 def read_settings(folder):
     """The settings in a prepared folder's `prepared.json`."""
     path = Path(folder) / SETTINGS_FILE
@@ -281,13 +320,15 @@ def read_settings(folder):
         settings = json.loads(path.read_text("utf-8"))
         if settings["format"] != FORMAT:
             raise InputError(f"{path}: format {settings['format']}, this version reads {FORMAT}. Prepare it again.")
-        if not isinstance(settings["splits"], dict):
-            raise KeyError("splits")
+        for split in settings["splits"].values():
+            range(split["photos"]), range(split["shards"])
+        for name in ("number_of_regions", "feature_dim"):
+            range(settings[name])
     except FileNotFoundError:
         raise InputError(
             f"{folder}: not a prepared folder (no {SETTINGS_FILE}). `imagesent prepare` makes one."
         ) from None
-    except (ValueError, KeyError, TypeError, NotADirectoryError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotADirectoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: damaged ({error}). Run `imagesent prepare` into a new folder.") from None

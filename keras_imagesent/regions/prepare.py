@@ -8,6 +8,7 @@ import shutil
 from collections import defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,7 @@ def prepare(
         "feature_dim": extractor.output["region_features"].shape[2],
         "classes": extractor.output["class_scores"].shape[2] if "class_scores" in extractor.output else 0,
         "data": data_digest(dataset.photos),
+        "photos": photos_digest(dataset.photos),
         "threshold": threshold,
         "vocabulary": vocabulary.digest,
         "splits": {split: {"photos": sum(map(len, parts)), "shards": len(parts)} for split, parts in plan.items()},
@@ -209,7 +211,8 @@ def run_jobs(jobs, extract, sentence_to_ids, sentence_numbers, settings, max_bro
 
 def decoded_batches(jobs, image_size):
     """Pixels, sizes and status of each job's photos, always BATCH_SIZE rows, decoded ahead of the networks."""
-    paths = [[str(photo.path) for photo in job.photos] for job in jobs]
+    # a pipe among the photos would be waited for without end
+    paths = [[str(photo.path) if photo.path.is_file() else "" for photo in job.photos] for job in jobs]
     paths = [batch + [""] * (BATCH_SIZE - len(batch)) for batch in paths]
 
     def read(path):
@@ -294,12 +297,23 @@ def only_run(out, alone):
 
 
 def claim(out, settings, vocabulary):
-    """Marks the folder with the settings, or refuses one that other settings have marked."""
+    """Marks the folder with the settings, or refuses one that other settings have marked.
+
+    Where the folder knows less of the photos than the settings, or more, the settings become the folder's.
+    """
     # listed before looking for the settings, which another machine may be writing just now
     own = shards.PROBLEMS_FILE  # a run that stopped for too many broken photos leaves this alone
     strange = [path for path in out.iterdir() if not path.name.startswith(".") and path.name != own]
     if (out / shards.SETTINGS_FILE).exists():
         there = shards.read_settings(out)
+        known = there.get("photos")
+        if known and settings["photos"] and known != settings["photos"]:
+            raise InputError(
+                f"{out}: begun with other photos of the same names. Put them back, or name another folder with --out."
+            )
+        settings["photos"] = known
+        if "photos" not in there:  # begun by an older version, which did not note it
+            del settings["photos"]
         differences = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
         if differences:
             name = differences[0]
@@ -328,10 +342,12 @@ def give_back(out):
 
 def write_problems(out, dataset, settings, vocabulary):
     """Lists what was set aside before the run, and the photos without a record."""
-    prepared = shards.Prepared(out, settings, vocabulary)
-    written = set()
-    for split in prepared.splits:
-        written.update(prepared.photo_ids(split))
+    prepared = shards.Prepared(out, settings, vocabulary, shards.read_counts(out))
+    in_shard = {path: prepared.photo_ids_in(path) for split in prepared.splits for path in prepared.shards(split)}
+    written = set(chain.from_iterable(in_shard.values()))
+    for path, numbers in in_shard.items():
+        if len(set(numbers)) < len(numbers):
+            raise InputError(f"{path}: damaged, a photo stands in it twice. Delete it and run this again.")
     lost = [photo for photo in dataset.photos if photo.photo_id not in written]
     problems = list(dataset.problems)
     for photo in lost:
@@ -339,7 +355,15 @@ def write_problems(out, dataset, settings, vocabulary):
         status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
         problems.append(Problem(photo.filename, status, photo.where))
     shards.list_problems(out, problems, dataset.oddities)
+    write_json(out / shards.COUNTS_FILE, {path.name: len(numbers) for path, numbers in in_shard.items()})
     remove_leftovers(out)
+
+
+def photos_digest(photos):
+    """Names what the photos hold; None if nobody has looked at them (`check_dataset` does)."""
+    if not all(photo.digest for photo in photos):
+        return None
+    return hashlib.sha256(b"".join(photo.digest for photo in photos)).hexdigest()[:16]
 
 
 def data_digest(photos):

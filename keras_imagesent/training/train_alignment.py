@@ -71,6 +71,7 @@ def train_alignment(
         "prepared": str(prepared.folder),
         "data": prepared.settings.get("data"),
         "extractor": prepared.settings.get("extractor"),
+        "photos": prepared.settings.get("photos"),
         "validation": validation,
         "word_vectors": word_vectors and str(word_vectors),
         "start_from": start_from and str(start_from),

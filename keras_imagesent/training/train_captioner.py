@@ -118,6 +118,7 @@ def train_captioner(
             "prepared": str(prepared.folder),
             "data": prepared.settings.get("data"),
             "extractor": prepared.settings.get("extractor"),
+            "photos": prepared.settings.get("photos"),
             "validation": validation,
             "pairs": pairs and str(pairs),
             "validation_pairs": validation_pairs and str(validation_pairs),

@@ -1,6 +1,7 @@
 """Shards hold what the networks gave; a killed run goes on and writes the same bytes; settings are never mixed."""
 
 import json
+import os
 import resource
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,7 @@ def test_records_hold_what_the_networks_gave(source, unbroken, extractor):
     assert sorted(path.name for path in unbroken.iterdir()) == [
         "prepared.json",
         "problems.json",
+        "shards.json",
         *[f"train-{n:05d}-of-00003.tfrecord" for n in range(3)],
         *[f"val-{n:05d}-of-00002.tfrecord" for n in range(2)],
         "vocabulary.json",
@@ -263,3 +265,56 @@ def test_exif_turns_width_and_height(source, extractor, tmp_path):
     run(turned, tmp_path / "out", extractor)
     photos = Prepared.open(tmp_path / "out").load("train")
     assert list(zip(photos.widths, photos.heights, strict=True)) == [(40, 30), (30, 40)]
+
+
+def test_photos_exchanged_between_a_kill_and_the_restart_are_noticed(source, extractor, tmp_path, monkeypatch):
+    mine, write = shutil.copytree(source, tmp_path / "mine"), ShardWriter.write
+
+    def write_once(self, part, records):
+        write(self, part, records)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(ShardWriter, "write", write_once)
+        run(mine, tmp_path / "out", extractor)
+    photo, other = sorted((mine / "images").iterdir())[:2]
+    first, second = photo.read_bytes(), other.read_bytes()
+    photo.write_bytes(second), other.write_bytes(first)
+    with pytest.raises(InputError, match="begun with other photos of the same names"):
+        run(mine, tmp_path / "out", extractor)
+    photo.write_bytes(first), other.write_bytes(second)
+    run(mine, tmp_path / "out", extractor)
+
+
+def test_a_pipe_among_the_photos_is_not_waited_for(source, extractor, tmp_path):
+    mine = shutil.copytree(source, tmp_path / "mine")
+    photo = sorted((mine / "images").iterdir())[0]
+    photo.unlink()
+    os.mkfifo(photo)
+    dataset = check_dataset(read_dataset(mine / "dataset.json", mine / "images"), max_broken=0.1)
+    assert [str(problem) for problem in dataset.problems] == [f"{photo.name}: a folder, pipe or device, not a file"]
+    dataset = read_dataset(mine / "dataset.json", mine / "images")  # not looked at
+    prepare(dataset, tmp_path / "out", extractor, {}, threshold=2, progress=False, max_broken=0.1)
+    assert photo.name in (tmp_path / "out/problems.json").read_text()
+
+
+@pytest.mark.parametrize("damage", [lambda content: b"", lambda content: 2 * content])
+def test_an_empty_or_doubled_shard_is_named(source, unbroken, extractor, tmp_path, damage):
+    damaged = shutil.copytree(unbroken, tmp_path / "out")
+    shard = damaged / "train-00001-of-00003.tfrecord"
+    shard.write_bytes(damage(shard.read_bytes()))
+    for read_it in (Prepared.load, Prepared.sentence_counts):
+        with pytest.raises(InputError, match=r"train-00001-of-00003.tfrecord: damaged, (0|20) photos instead of 10"):
+            read_it(Prepared.open(damaged), "train")
+    with pytest.raises(InputError, match="train-00001-of-00003.tfrecord: damaged"):
+        run(source, damaged, extractor)
+    shard.unlink()
+    run(source, damaged, extractor)
+    assert content(damaged) == content(unbroken)
+
+
+def test_a_vocabulary_of_another_folder_is_refused(unbroken, tmp_path):
+    mixed = shutil.copytree(unbroken, tmp_path / "out")
+    (mixed / "vocabulary.json").write_text('{"sentences":4,"words":["a","dog"],"counts":[3,2]}')
+    with pytest.raises(InputError, match="not the vocabulary of this folder"):
+        Prepared.open(mixed)

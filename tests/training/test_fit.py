@@ -126,3 +126,29 @@ def test_goes_on_from_another_working_folder(tmp_path):
     for changed in ({"prepared": "other"}, {"data": "d2"}, {"extractor": "e2"}, {"pairs": "pairs.jsonl"}):
         with pytest.raises(InputError, match=next(iter(changed))):
             run(tmp_path, epochs=1, settings={**made, "prepared": "prepared", "extractor": "e1", **changed})
+
+
+def test_a_second_training_in_the_folder_is_refused(tmp_path):
+    def validate(model):
+        with pytest.raises(InputError, match="run: another training is writing there"):
+            run(tmp_path / "run")
+        return {"size": 1.0}
+
+    assert len(run(tmp_path / "run", validate=validate, epochs=1)) == 1
+
+
+def test_what_a_killed_training_left_goes_with_the_next(tmp_path):
+    run(tmp_path / "run", epochs=1)
+    for name in (".unfinished-log.csv", "state/.unfinished-state.npz", "best/.unfinished-epoch-001.keras"):
+        (tmp_path / "run" / name).write_text("half")
+    run(tmp_path / "run", epochs=2)
+    assert not list((tmp_path / "run").rglob(".unfinished-*"))
+
+
+@pytest.mark.parametrize("file", ["settings.json", "state/state.npz"])
+def test_a_damaged_run_is_named(tmp_path, file):
+    run(tmp_path / "run", epochs=1)
+    content = (tmp_path / "run" / file).read_bytes()
+    (tmp_path / "run" / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=f"{file} is damaged"):
+        run(tmp_path / "run", epochs=2)
