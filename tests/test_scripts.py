@@ -65,7 +65,9 @@ def test_says_what_to_install_when_venv_is_missing(make_venv, tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
-@pytest.mark.parametrize("script", ["scripts/test", "scripts/make_venv", "scripts/demo", ".ci/run"])
+@pytest.mark.parametrize(
+    "script", ["scripts/test", "scripts/make_venv", "scripts/demo", "scripts/broken_files", ".ci/run"]
+)
 def test_scripts_can_be_run_and_parse(script):
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["sh", "-n", ROOT / script], check=True)

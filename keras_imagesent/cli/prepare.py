@@ -46,6 +46,7 @@ def add_arguments(parser):
         help="yolov4-tiny, grid, a SavedModel folder, a .json or .csv file of boxes, a .keras file, or a Model Garden "
         "experiment such as fasterrcnn_resnetfpn_coco",
     )
+    add("--trust-detector", action="store_true", help="run a SavedModel given as --detector: it is a program")
     add("--detector-config", type=Path, metavar="FILE", help="params.yaml of the Model Garden experiment")
     add("--detector-checkpoint", metavar="PATH", help="its checkpoint, or the folder of its checkpoints")
     add("--regions", choices=("pool", "crop"), default="pool", help="one look at the photo, or one at each region")
@@ -106,7 +107,13 @@ def run(args):
     from keras_imagesent.regions.prepare import prepare
 
     networks = choose_networks(
-        args.backbone, args.detector, args.regions, args.image_size, args.detector_config, args.detector_checkpoint
+        args.backbone,
+        args.detector,
+        args.regions,
+        args.image_size,
+        args.detector_config,
+        args.detector_checkpoint,
+        args.trust_detector,
     )
     prepare(
         dataset,

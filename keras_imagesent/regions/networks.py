@@ -36,6 +36,7 @@ def choose_networks(
     image_size=384,
     detector_config=None,
     detector_checkpoint=None,
+    trusted=False,
 ):
     """The networks of these names.
 
@@ -44,11 +45,17 @@ def choose_networks(
             `.keras` file.
         detector: `yolov4-tiny`, `grid`, the folder of a detection SavedModel, a `.json` or `.csv` file of boxes, a
             `.keras` file, or a Model Garden experiment such as `fasterrcnn_resnetfpn_coco`.
+        trusted: a SavedModel is a program: as a detector it is loaded only if this is True.
         regions: `pool` (one look at the photo) or `crop` (one look at each region, 224 x 224 pixels).
 
     Example:
         choose_networks("vgg16/fc2", regions="crop").extractor
     """
+    if _is_saved_model(detector) and not trusted:
+        raise InputError(
+            f"{detector} is a SavedModel, a program that runs with your rights: look where it comes from, and if you "
+            "trust it say so with --trust-detector"
+        )
     crop = regions == "crop"
     network = _load(backbone) or build_backbone(backbone, CROP_SIZE if crop else image_size)
     if not isinstance(network.output_shape, tuple):
@@ -66,6 +73,10 @@ def choose_networks(
         photos_at_once=1 if crop else 16,
         made_with={"backbone": str(backbone), "detector": made_by, "regions": regions},
     )
+
+
+def _is_saved_model(detector):
+    return any(Path(detector).glob("saved_model.pb*"))
 
 
 def _find_boxes(name, image_size, config, checkpoint):

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from keras_imagesent.data.atomic import write_whole
+from keras_imagesent.data.photo_check import FORMATS
 from keras_imagesent.errors import InputError
 
 # Okabe and Ito's colours, told apart by the colour-blind; from the eighth box on they come again, dashed.
@@ -203,7 +204,7 @@ def draw_alignment(photo, words, boxes, phrase_regions, scores=None, threshold=N
 def _open(photo, width):
     """The upright photo in RGB, brought to `width` pixels."""
     try:
-        image = photo if isinstance(photo, Image.Image) else Image.open(photo)
+        image = photo if isinstance(photo, Image.Image) else Image.open(photo, formats=FORMATS)
         image = ImageOps.exif_transpose(image)
     except OSError as error:
         raise InputError(f"cannot draw on {photo}: it is not a photo that can be read ({error})") from error

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
+from keras_imagesent.data.atomic import whole_file
+from keras_imagesent.data.photo_check import FORMATS
 from keras_imagesent.errors import InputError
 
 WIDTH = 420
@@ -38,7 +40,7 @@ def _shrink(source, target):
     try:
         if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
             return
-        with Image.open(source) as image:
+        with Image.open(source, formats=FORMATS) as image:
             image.draft("RGB", (2 * WIDTH, 2 * WIDTH))
             image = ImageOps.exif_transpose(image)
             if image.has_transparency_data:
@@ -47,12 +49,13 @@ def _shrink(source, target):
     except OSError as error:
         raise InputError(f"cannot read the photo {source} ({error}): name the photos' folder with --photos") from error
     height = max(1, round(image.height * WIDTH / image.width))
-    image.resize((WIDTH, height), Image.LANCZOS).save(target, "JPEG", quality=82)
+    with whole_file(target) as unfinished:  # half a thumbnail would be taken for a whole one by the next run
+        image.resize((WIDTH, height), Image.LANCZOS).save(unfinished, "JPEG", quality=82)
 
 
 def crop_region(photo, box, size=220):
     """The part of an upright photo inside a box (`x0, y0, x1, y1` in 0..1), at most `size` pixels on a side."""
-    with Image.open(photo) as image:
+    with Image.open(photo, formats=FORMATS) as image:
         image = ImageOps.exif_transpose(image).convert("RGB")
     x0, y0, x1, y1 = (c * n for c, n in zip(box, image.size * 2, strict=True))
     left, top = min(int(x0), image.width - 1), min(int(y0), image.height - 1)

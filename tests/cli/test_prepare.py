@@ -20,7 +20,6 @@ from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.detectors.grid import GRID
 from tests.regions.tiny_photos import SIZE, write_photos
 
-
 REMARKS = r"photo/s\]|are few|stands under"  # of a run that goes on; twelve photos with one caption are odd
 
 

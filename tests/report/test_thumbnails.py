@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from keras_imagesent.errors import InputError
+from keras_imagesent.report.pictures import draw_regions
 from keras_imagesent.report.thumbnails import WIDTH, crop_region, make_thumbnails
 
 RED, BLUE = (254, 0, 0), (0, 0, 254)
@@ -59,3 +60,15 @@ def test_a_photo_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "text.jpg").write_text("no photo")
     with pytest.raises(InputError, match="cannot read the photo .*text.jpg"):
         make_thumbnails(["text.jpg"], tmp_path, tmp_path / "thumbs")
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "WEBP", "PPM", "ICO"])
+def test_only_the_listed_formats_are_opened(kind, tmp_path):
+    photo = tmp_path / "photo.jpg"
+    Image.new("RGB", (32, 32), "red").save(photo, kind)
+    with pytest.raises(InputError, match="cannot read the photo"):
+        make_thumbnails(["photo.jpg"], tmp_path, tmp_path / "thumbs")
+    with pytest.raises(InputError, match="cannot draw on"):
+        draw_regions(photo, [[0, 0, 1, 1]], ["a dog"])
+    with pytest.raises(OSError, match="cannot identify"):
+        crop_region(photo, [0, 0, 1, 1])

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.detectors.saved_model import build_saved_model_detector
+from keras_imagesent.regions.networks import choose_networks
 
 SIZE = 32
 PIXELS = np.zeros((3, SIZE, SIZE, 3), np.float32)
@@ -103,3 +104,11 @@ def test_what_is_no_detector_is_refused(tmp_path):
     )
     with pytest.raises(InputError, match="no detector, it gives probabilities"):
         build_saved_model_detector(classifier)
+
+
+def test_a_saved_model_is_not_run_until_it_is_named_as_trusted(tmp_path):
+    folder = save(tmp_path, ((1, None, None, 3), tf.uint8), detection_api)
+    with pytest.raises(InputError, match="is a SavedModel, a program that runs with your rights.*--trust-detector"):
+        choose_networks(detector=str(folder))
+    with pytest.raises(InputError, match="nothing.keras is no .keras file"):  # the next thing that is wrong
+        choose_networks(tmp_path / "nothing.keras", detector=str(folder), trusted=True)
