@@ -15,8 +15,8 @@ MISSING = "there is no such file"
 def look_at(path):
     """One photo's digest (None when it cannot be read), and the reason it is broken (None when it is not)."""
     try:
-        if path.exists() and not path.is_file():
-            return None, "a folder, pipe or device, not a file"
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            return None, "a pipe or a device, not a file"
         content = path.read_bytes()
     except FileNotFoundError:
         return None, MISSING

@@ -292,7 +292,7 @@ def test_a_pipe_among_the_photos_is_not_waited_for(source, extractor, tmp_path):
     photo.unlink()
     os.mkfifo(photo)
     dataset = check_dataset(read_dataset(mine / "dataset.json", mine / "images"), max_broken=0.1)
-    assert [str(problem) for problem in dataset.problems] == [f"{photo.name}: a folder, pipe or device, not a file"]
+    assert [str(problem) for problem in dataset.problems] == [f"{photo.name}: a pipe or a device, not a file"]
     dataset = read_dataset(mine / "dataset.json", mine / "images")  # not looked at
     prepare(dataset, tmp_path / "out", extractor, {}, threshold=2, progress=False, max_broken=0.1)
     assert photo.name in (tmp_path / "out/problems.json").read_text()
