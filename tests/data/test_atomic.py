@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from keras_imagesent.data.atomic import only_writer, remove_leftovers, whole_file, whole_folder, write_json, write_whole
+from keras_imagesent.data.atomic import (
+    only_writer,
+    remove_leftovers,
+    whole_file,
+    whole_files,
+    whole_folder,
+    write_json,
+    write_whole,
+)
 from keras_imagesent.errors import InputError
 
 HEAD = "from keras_imagesent.data.atomic import *; import os, sys, time\n"
@@ -114,3 +122,23 @@ def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_files_join_a_folder_all_or_none(tmp_path):
+    def export(folder, *names, fail=False):
+        with whole_files(folder) as unfinished:
+            for name in names:
+                (unfinished / name).write_text("new")
+            if fail:
+                raise ValueError
+
+    with pytest.raises(ValueError):
+        export(tmp_path / "deep/onnx", "a", "b", fail=True)
+    assert not (tmp_path / "deep/onnx").exists() and not os.listdir(tmp_path / "deep")
+    export(tmp_path / "deep/onnx", "a")
+    (tmp_path / "deep/onnx/mine").write_text("kept")
+    with pytest.raises(ValueError):
+        export(tmp_path / "deep/onnx", "b", fail=True)
+    (tmp_path / "deep/onnx/.unfinished-files").mkdir()  # of a killed export
+    export(tmp_path / "deep/onnx", "a", "c")
+    assert sorted(os.listdir(tmp_path / "deep/onnx")) == ["a", "c", "mine"]
