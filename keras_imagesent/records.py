@@ -14,7 +14,7 @@ class Caption:
         log_prob: its natural log probability, the sum over its words and its end.
 
     Example:
-        >>> Caption("a dog runs", -4.2).text
+        >>> ki.Caption("a dog runs", -4.2).text
         'a dog runs'
     """
 
@@ -33,7 +33,7 @@ class Region:
         caption: what the region captioner says of it; None if it was not asked.
 
     Example:
-        >>> Region((0.1, 0.2, 0.5, 0.9), 0.93, "dog", Caption("a brown dog", -3.1)).label
+        >>> ki.Region((0.1, 0.2, 0.5, 0.9), 0.93, "dog", ki.Caption("a brown dog", -3.1)).label
         'dog'
     """
 
@@ -54,7 +54,7 @@ class Phrase:
         region: the number of the region among the photo's regions; 0 is the whole frame.
 
     Example:
-        >>> Phrase("a dog", (0.1, 0.2, 0.5, 0.9), 3.4, region=2).text
+        >>> ki.Phrase("a dog", (0.1, 0.2, 0.5, 0.9), 3.4, region=2).text
         'a dog'
     """
 

@@ -2,15 +2,15 @@
 
 import sys
 
-from keras_imagesent.alignment.alignment_model import build_alignment
+import keras_imagesent as ki
 from keras_imagesent.data.batches import pair_batches
-from keras_imagesent.data.shards import Prepared
 from keras_imagesent.evaluation.retrieval import measure_retrieval
+from keras_imagesent.training.fit import validation_split
 from keras_imagesent.training.optimizers import build_optimizer
 
-prepared = Prepared.open(sys.argv[1])  # what `imagesent prepare` wrote
-photos = prepared.load("train")
-model = build_alignment(
+prepared = ki.Prepared.open(sys.argv[1])  # what `imagesent prepare` wrote
+photos, validation = prepared.load("train"), prepared.load(validation_split(prepared))
+model = ki.build_alignment(
     prepared.feature_dim,
     len(prepared.vocabulary),
     dim=256,
@@ -19,8 +19,8 @@ model = build_alignment(
     number_of_regions=prepared.number_of_regions,
 )
 model.get_layer("region_encoder").get_layer("centre").measure(photos.region_features[photos.region_mask])
-model.compile(optimizer=build_optimizer("adam", learning_rate=1e-3), jit_compile=False)
+model.compile(optimizer=build_optimizer("adam", learning_rate=1e-3))
 for epoch in range(5):
     model.fit(pair_batches(prepared, "train", epoch=epoch))
-    print(measure_retrieval(model, prepared.load("val")))
+    print(measure_retrieval(model, validation))
 model.save(sys.argv[2])

@@ -52,7 +52,7 @@ def test_keras_models_caption_describe_and_align_as_known(photos):
 
 
 def test_trained_parts_load_where_nothing_else_was_imported():
-    load = "from keras_imagesent.model.run import load_run; print(load_run(None, '{}').model.name)"
+    load = "from keras_imagesent.model.run import find_run; print(find_run(None, '{}').model.name)"
     models = {"alignment": "alignment", "captioner": "captioner", "region_captioner": "captioner"}
     for name, model in models.items():
         done = subprocess.run([sys.executable, "-c", load.format(name)], capture_output=True, text=True)

@@ -1,7 +1,5 @@
 """The alignment model: both encoders, the score and the loss, trained with `model.fit`."""
 
-from pathlib import Path
-
 import keras
 import tensorflow as tf
 from keras import ops
@@ -11,8 +9,7 @@ from keras_imagesent.alignment.max_sim import MaxSim
 from keras_imagesent.alignment.ranking_loss import RankingLoss
 from keras_imagesent.alignment.region_encoder import build_region_encoder
 from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
-from keras_imagesent.data.keras_file import load_keras_file
-from keras_imagesent.errors import InputError
+from keras_imagesent.alignment.vector_parts import frame_part, region_part
 
 
 @keras.saving.register_keras_serializable("keras_imagesent")
@@ -22,6 +19,10 @@ class Alignment(keras.Model):
     Every replica computes the loss of the global batch, so each stands for its share of it. (`add_loss` would count
     some losses twice under a strategy.)
     """
+
+    def call(self, inputs, training=None, mask=None):
+        """Takes the inputs that the model has out of a batch, which may hold more (`class_scores`, say)."""
+        return super().call({name: inputs[name] for name in self.input}, training=training, mask=mask)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return tf.reduce_mean(y_pred["losses"]) / tf.distribute.get_strategy().num_replicas_in_sync
@@ -80,21 +81,24 @@ def build_alignment(
         hide_frame: share of the photos whose whole frame is hidden in training, so that words learn the other regions.
         hide_regions: share of the other regions that are hidden in training (`HideRegions` says why).
         prior: weight of the detector's scores in the choice of a word's region (`DetectorPrior`); the paper has none.
-        frame_dim: length of a second vector of each word that meets the whole frame's, in a space of their own: the
-            score is then Eq. 8 plus what the frame alone tells, which is the same whatever region a word takes. Each
-            of the two must find the right pairs by itself too: the loss is that of the sum and of either alone, or the
-            frame, which learns faster, would leave the regions nothing to learn.
+        frame_dim: size of an extra embedding that compares each word with the whole frame; 0 for none. Its score is
+            added to Eq. 8, and the sum and both parts each get a loss: with a loss of the sum alone the frame, which
+            learns faster, would leave the regions nothing to learn.
         root: whether the projection of Eq. 1 takes the square roots of the CNN's activations.
-        classes: C, how many classes of the detector's stand behind the CNN's vector; 0 for none.
+        classes: C, number of detector classes whose scores are given beside the CNN vector; 0 for none.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
         number_of_regions: R.
 
     Example:
-        model = build_alignment(feature_dim=1280, vocabulary_size=2537)
-        model.compile(optimizer=build_optimizer("adam", 7e-4))
-        model.fit(pair_batches(prepared, "train"))
+        >>> from keras_imagesent.data.batches import pair_batches
+        >>> prepared = ki.Prepared.open("prepared")  # what `ki.prepare` wrote
+        >>> model = ki.build_alignment(prepared.feature_dim, len(prepared.vocabulary), dim=32, units=16)
+        >>> model.compile(optimizer="adam")
+        >>> history = model.fit(pair_batches(prepared, "train"), verbose=0)
+        >>> sorted(history.history)
+        ['loss']
     """
     if regions not in ("all", "whole-frame"):
         raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
@@ -150,25 +154,7 @@ def build_alignment(
 
 
 def _apart(vectors, dim, frame_dim):
-    """Vectors `(...,D+E+1)` of both spaces -> those of the regions, with the prior, and those of the frame."""
-    of_frame = vectors[..., dim : dim + frame_dim]
-    return ops.concatenate([vectors[..., :dim], vectors[..., dim + frame_dim :]], axis=-1), of_frame
-
-
-def load_alignment(path):
-    """Loads an alignment model from a run folder or a `.keras` file.
-
-    Example:
-        model = load_alignment("runs/alignment")
-        regions = encode_photos(model, prepared.load("dev").regions())
-    """
-    path = Path(path)
-    file = path / "model.keras" if path.is_dir() else path
-    if not file.is_file():
-        raise InputError(
-            f"no alignment model at {path}: name a run folder of `imagesent train-alignment` or its .keras file"
-        )
-    model = load_keras_file(file)
-    if not isinstance(model, Alignment):
-        raise InputError(f"{file} holds {model.name!r}, which is no alignment model")
-    return model
+    """Vectors of all parts (`vector_parts`) -> those of the regions, with a prior if there is one, and the frame's."""
+    frame = frame_part(dim, frame_dim)
+    of_regions = [vectors[..., region_part(dim)], vectors[..., frame.stop :]]
+    return ops.concatenate(of_regions, axis=-1), vectors[..., frame]

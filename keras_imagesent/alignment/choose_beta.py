@@ -10,12 +10,12 @@ PHOTOS = 1000  # at most, to bound time and memory
 
 
 def choose_beta(model, photos, betas=BETAS):
-    """The beta with which a word says the same of a photo in whatever sentence it stands.
+    """Chooses beta so that a word gets the same region in all captions of a photo.
 
-    Several people described each photo. Where two of them use one word it should get one region, and two different
-    words should not, or all words would simply share the largest region: the measure is the share of equal words on
-    one region less that of unequal words, over all pairs of sentences of a photo. Rare words weigh more (by the log
-    of how few sentences have them): "a" belongs to no region.
+    Several people described each photo. A word that two of them use should get the same region in both captions, and
+    different words should get different regions, or all words would simply share the largest one. The measure: over
+    all pairs of captions of a photo, the share of equal words that get the same region, minus the share of unequal
+    words that do. Rare words weigh more (by the log of how few sentences have them): "a" belongs to no region.
 
     Args:
         model: the alignment model.

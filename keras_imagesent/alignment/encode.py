@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_imagesent.alignment.region_encoder import region_inputs
+from keras_imagesent.alignment.vector_parts import PRIOR
+from keras_imagesent.data.batches import pad_sentences
 
 
 @dataclass
@@ -34,14 +36,6 @@ class Words:
         ends = np.cumsum(self.lengths)
         begin = ends[first - 1] if first else 0
         return Words(self.vectors[begin : ends[last - 1]], self.lengths[first:last])
-
-
-def pad_sentences(sentences, max_words):
-    """Lists of ids -> `(L, max_words)` int32, 0 at padding; longer sentences are cut."""
-    token_ids = np.zeros((len(sentences), max_words), np.int32)
-    for row, ids in zip(token_ids, sentences, strict=True):
-        row[: min(len(ids), max_words)] = ids[:max_words]
-    return token_ids
 
 
 def encode_photos(model, regions, batch_size=100, unit_length=True):
@@ -94,7 +88,7 @@ def phrase_words(model, vectors):
     if "detector_prior" not in layers:
         return vectors
     scale = np.ones(vectors.shape[-1], np.float32)
-    scale[-1] = 1 / layers["detector_prior"].weight
+    scale[PRIOR] = 1 / layers["detector_prior"].weight
     return vectors * scale
 
 

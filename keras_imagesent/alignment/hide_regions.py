@@ -1,4 +1,4 @@
-"""Training that leans neither on the whole frame nor on any one region."""
+"""Hides regions in training, so that the model does not rely on the whole frame or on one region of a photo."""
 
 import keras
 import tensorflow as tf
@@ -6,11 +6,11 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class HideRegions(keras.layers.Layer):
-    """In training, hides some photos' whole frame and some of the detections.
+    """In training, replaces some whole frames and some detected regions by the first visible region of the photo.
 
-    The whole frame knows a little of everything, so that most words would take it and none would learn where its thing
-    is; and among 20 regions there is one by which a photo can be learned by heart. What is hidden is replaced by what
-    stands first: the frame, or where that is hidden the best detection that is not.
+    Without it most words would choose the whole frame, which shows a little of everything, and would not learn where
+    their thing is. And one of 20 regions is enough to memorize a photo. The first visible region is the whole frame
+    or, where that is hidden, the best detection that is not.
 
     Args:
         frame: share of the photos whose frame is hidden; those without a detection keep it.

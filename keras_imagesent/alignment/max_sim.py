@@ -35,6 +35,25 @@ def defrag(regions, words, region_mask, word_mask):
     return _sum_by_sentence(tf.reduce_sum(positive, axis=1), sentence, words)
 
 
+def own_scores(similarity, word_mask, region_mask, score="max_sim", whole_frame=False):
+    """Each photo with its own sentence (Eqs. 7, 8): `(B,T,R), (B,T), (B,R) -> scores (B,)`, as `MaxSim` has them.
+
+    Example:
+        scores = own_scores(tf.einsum("btd,brd->btr", words, regions), word_mask, region_mask, "mean_max_sim")
+    """
+    if whole_frame:
+        similarity, region_mask = similarity[:, :, :1], region_mask[:, :1]
+    present = region_mask[:, None, :]
+    if score == "defrag":
+        words = tf.reduce_sum(tf.where(present, tf.nn.relu(similarity), 0.0), axis=2)
+    else:
+        words = tf.reduce_max(tf.where(present, similarity, similarity.dtype.min), axis=2)
+    total = tf.reduce_sum(tf.where(word_mask, words, 0.0), axis=1)
+    if score != "mean_max_sim":
+        return total
+    return total / tf.maximum(tf.reduce_sum(tf.cast(word_mask, tf.float32), axis=1), 1.0)
+
+
 def _pack(words, word_mask):
     """The P real words as rows `(P, D)`, and the sentence of each `(P,)`: no product is spent on padding."""
     where = tf.cast(tf.where(word_mask), tf.int32)  # (P, 2)
@@ -88,6 +107,7 @@ class MaxSim(keras.layers.Layer):
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}. Received: {score}")
         self.score, self.whole_frame = score, whole_frame
+        self.supports_jit = False  # real words are packed, so shapes vary, which XLA cannot have
 
     def call(self, regions, words, region_mask, token_ids):
         if self.whole_frame:

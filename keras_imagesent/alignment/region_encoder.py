@@ -15,8 +15,8 @@ class Centre(keras.layers.Layer):
     trained), so that they travel with the model; `measure` sets them.
 
     Args:
-        root: whether each activation's square root is taken first (with its sign), so that a few large ones do not
-            outshout the many.
+        root: whether the square root of each activation is taken first, so that a few large activations do not
+            dominate; a negative one becomes minus the square root of its absolute value.
     """
 
     def __init__(self, root=False, **kwargs):
@@ -89,8 +89,8 @@ class DetectorPrior(keras.layers.Layer):
 class BesideFrame(keras.layers.Layer):
     """Puts the frame's vector `(B,1,E)`, times `weight`, behind each region's `(B,R,D)`: `(B,R,D+E)`.
 
-    How much the frame's word counts beside the regions' depends on the photos: `choose_frame_weight` sets it on those
-    set aside, and it travels with the model. In training both count alike.
+    The weight of the frame's score beside the regions' is chosen after each epoch on validation photos
+    (`measure_frame_weights`) and saved with the model. In training it is 1.
     """
 
     def build(self, regions_shape, frame_shape=None):
@@ -121,8 +121,8 @@ def build_region_encoder(
         frame_dim: length of a vector of the whole frame, in a space of its own, behind each region's; the paper has
             none.
         root: whether the projection takes the square roots of the CNN's activations (`Centre`).
-        classes: C, how many classes the detector knows; their scores' square roots stand behind the CNN's vector, which
-            in the paper comes from a network trained on the detector's classes. 0 leaves them out.
+        classes: C, number of detector classes; the square roots of their scores are concatenated to the CNN vector
+            (the paper's CNN was trained on the detector's classes and needs none). 0 for none.
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
@@ -152,9 +152,9 @@ def build_region_encoder(
 
 
 def region_inputs(encoder, regions):
-    """What a region encoder takes of all that is known of `regions`, a dict of arrays or tensors.
+    """The inputs of a region encoder out of `regions`, a dict of arrays or tensors that may hold more.
 
-    Where nobody said what the regions are, no class has a score.
+    Missing class scores become zeros.
     """
     inputs = {name: regions[name] for name in encoder.input if name in regions}
     if "class_scores" not in encoder.input:

@@ -8,11 +8,12 @@ SNIPPET_WORDS = 6  # "A man wearing a black hat"; what people say of a box is sh
 
 
 def opening_words(captions, share=0.0025):
-    """Words that only open what follows ("a", "with", "is"): sentences end with them at less than this share of the
-    times that they are used. A word used fewer than 1 / share times may just not have ended one yet.
+    """Function words ("a", "with", "is"): words that almost never end a sentence, less often than in a `share` of
+    their uses. Words used fewer than 1 / share times are left out: they may end one in the next caption.
 
     Example:
-        opening_words([["a dog", "a cat with a dog"] * 500])  # {"a", "cat", "with"}
+        >>> sorted(opening_words([["a dog", "a cat with a dog"] * 500]))
+        ['a', 'cat', 'with']
     """
     used, last = Counter(), Counter()
     for words in (tokenize(caption) for group in captions for caption in group):
@@ -22,11 +23,12 @@ def opening_words(captions, share=0.0025):
 
 
 def joining_words(captions, openers, share=0.01):
-    """Those opening words that join what they open to what was said before ("with", "is", not "a"): sentences begin
-    with them at less than this share of the times that they are used.
+    """Those function words that tie what follows to what was said before ("with", "is", but not "a"): they begin a
+    sentence in less than a `share` of their uses.
 
     Example:
-        joining_words([["a dog", "a cat with a dog"] * 500], {"a", "with"})  # {"with"}
+        >>> joining_words([["a dog", "a cat with a dog"] * 500], {"a", "with"})
+        {'with'}
     """
     used, first = Counter(), Counter()
     for words in (tokenize(caption) for group in captions for caption in group):
@@ -36,14 +38,21 @@ def joining_words(captions, openers, share=0.01):
 
 
 def snippets(words, openers, joiners, most=SNIPPET_WORDS):
-    """What a phrase, words as typed, says of its region, in snippets of about as many words as people would use.
+    """A phrase as short descriptions of its region, each a list of words as typed.
 
-    It is cut where an opening word follows one that is none, if it would have more than `most` words. What joins a
-    snippet to the one before is left out, and so is what is left open at its end. A word alone teaches nobody to
+    A phrase of more than `most` words is split before function words (`openers`). Function words left at an end are
+    trimmed: `joiners` at the start, `openers` at the end. Single words are dropped: they do not teach a captioner to
     describe a region.
 
+    Args:
+        words: the words of the phrase, as typed.
+        openers: from `opening_words`.
+        joiners: from `joining_words`.
+        most: most words of a snippet.
+
     Example:
-        snippets("A dog with a ball is wet".split(), {"a", "with", "is"}, {"with", "is"}, 5)  # "A dog with a ball"
+        >>> snippets("A dog with a ball is wet".split(), {"a", "with", "is"}, {"with", "is"}, 5)
+        [['A', 'dog', 'with', 'a', 'ball']]
     """
     parts, opening = [], False
     for word in words:

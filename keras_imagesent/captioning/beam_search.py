@@ -24,7 +24,7 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
         beam: number of sentences kept.
         max_length: number of words at most, fixed.
         captions: number of sentences returned, at most `beam`.
-        length_penalty: 0 compares plain log probabilities, 1 the mean one of a word.
+        length_penalty: exponent of the length: 0 ranks by total, 1 by mean log probability.
         min_length: END is not said before this many words.
 
     Returns:

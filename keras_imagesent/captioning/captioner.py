@@ -113,8 +113,13 @@ def build_captioner(
         (B, T, V+1), where class 0 is END. Its parts are `image_encoder`, `word_encoder`, `recurrence` and `output`.
 
     Example:
-        >>> captioner = build_captioner(feature_dim=1280, vocabulary_size=2537, cell="relu")
-        >>> logits = captioner({"image_features": features, "token_ids": inputs})
+        >>> from keras_imagesent.data.caption_pairs import CaptionPairs
+        >>> prepared = ki.Prepared.open("prepared")  # what `ki.prepare` wrote
+        >>> model = ki.build_captioner(prepared.feature_dim, len(prepared.vocabulary), cell="relu", units=16)
+        >>> model.compile("adam")
+        >>> pairs = CaptionPairs.of_photos(prepared.load("train"))
+        >>> sorted(model.fit(pairs.batches(), verbose=0).history)
+        ['loss']
     """
     if cell not in CELLS:
         raise ValueError(f"cell must be one of {', '.join(CELLS)}. Received: {cell!r}")

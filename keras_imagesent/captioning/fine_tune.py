@@ -34,18 +34,6 @@ def build_photo_captioner(backbone, captioner):
     return Captioner({"image_features": pixels, "token_ids": token_ids}, logits, name="photo_captioner")
 
 
-def slow_backbone(optimizer, backbone, share):
-    """Lets the optimizer take `share` of its learning rate for the backbone's weights."""
-    slow = {variable.path for variable in backbone.trainable_variables}
-    update = optimizer.update_step
-
-    def update_step(gradient, variable, learning_rate):
-        own = optimizer._trainable_variables[optimizer._get_variable_index(variable)]
-        update(gradient, variable, learning_rate * share if own.path in slow else learning_rate)
-
-    optimizer.update_step = update_step
-
-
 class FineTuning:
     """What `imagesent train-captioner --fine-tune` trains: the model, its batches and its validation, from photos.
 

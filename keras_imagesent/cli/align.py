@@ -6,15 +6,13 @@ line of JSON for each sentence with its phrases, and --pairs one for each (regio
 
 example:
   imagesent align dog.jpg "a brown dog runs over the grass" --picture aligned.png
-  imagesent align prepared/flickr8k --model runs/alignment --split train --out phrases.jsonl --pairs pairs.jsonl
+  imagesent align prepared/flickr8k --alignment runs/alignment --split train --out phrases.jsonl --pairs pairs.jsonl
 """
 
 import json
 import sys
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.errors import InputError
 
 
@@ -22,7 +20,7 @@ def add_arguments(parser):
     add = parser.add_argument
     add("what", type=Path, metavar="PHOTO | PREPARED", help="a photo, or a folder that `imagesent prepare` wrote")
     add("sentence", nargs="?", help="the sentence of the photo")
-    add("--model", type=Path, metavar="RUN", help="run folder of `imagesent train-alignment` (the shipped model)")
+    add("--alignment", type=Path, metavar="RUN", help="run of train-alignment (the shipped one)")
     add("--beta", type=float, help="from 0 (each word for itself) up (longer phrases); the model's own, else 1")
     add("--picture", type=Path, metavar="FILE", help="draw the photo with the phrases' boxes (.png, .svg)")
     add("--json", action="store_true", help="print JSON instead of text")
@@ -39,7 +37,7 @@ def run(args):
     if args.what.is_dir():
         if not (args.out or args.pairs):
             raise InputError("say where to write: --out phrases.jsonl, --pairs pairs.jsonl, or both")
-        align_split(args)
+        align_prepared(args)
     else:
         if not args.sentence:
             raise InputError(f'give the sentence too: imagesent align {args.what} "a dog runs"')
@@ -52,10 +50,11 @@ def align_photo(args):
     import tensorflow as tf
 
     from keras_imagesent.alignment.phrases import group_phrases
+    from keras_imagesent.model.align_split import phrase_json
     from keras_imagesent.model.photo_model import load_photo_model
 
     options = {} if args.beta is None else {"beta": args.beta}
-    model = load_photo_model(alignment=args.model, captioner=False, region_captioner=False, **options)
+    model = load_photo_model(alignment=args.alignment, captioner=False, region_captioner=False, **options)
     found = model.align(tf.constant([args.what.read_bytes()]), tf.constant([args.sentence]))
     found = {name: value.numpy()[0] for name, value in found.items()}
     if found["status"] != b"ok":
@@ -65,7 +64,7 @@ def align_photo(args):
     if not found["word_mask"].any():
         raise InputError(f"the model knows no word of {args.sentence!r}")
     regions = found["phrase_regions"][: len(words)]
-    phrases = [_phrase_json(p, words, found["boxes"]) for p in group_phrases(regions, found["similarity"])]
+    phrases = [phrase_json(p, words, found["boxes"]) for p in group_phrases(regions, found["similarity"])]
     if args.json:
         answer = {"sentence": args.sentence, "score": float(found["score"]), "phrases": phrases}
         print(json.dumps({**answer, "unknown": unknown, "cut": cut}))
@@ -98,59 +97,10 @@ def left_out(sentence, vocabulary, most):
     return unknown, known[most:]
 
 
-def align_split(args):
+def align_prepared(args):
     """Writes the phrases and pairs of all sentences of a split."""
-    from tqdm import tqdm
+    from keras_imagesent.model.align_split import align_split
 
-    from keras_imagesent.alignment.align_sentences import align_sentences
-    from keras_imagesent.alignment.alignment_model import load_alignment
-    from keras_imagesent.alignment.snippets import joining_words, opening_words, snippets
-    from keras_imagesent.data.shards import Prepared
-    from keras_imagesent.data.vocabulary import Vocabulary
-    from keras_imagesent.model.run import own_beta
-    from keras_imagesent.shipped import shipped
-
-    prepared = Prepared.open(args.what)
-    run = args.model or shipped("alignment")
-    model = load_alignment(run)
-    vocabulary = Vocabulary.load((run if run.is_dir() else run.parent) / "vocabulary.json")
-    beta = args.beta if args.beta is not None else own_beta(run)
-    photos = prepared.load(args.split)
-    openers = opening_words(photos.captions)
-    joiners = joining_words(photos.captions, openers)
-    number = pairs = 0
-    with ExitStack() as files:
-        out, pairs_out = (files.enter_context(_whole_text(path)) if path else None for path in (args.out, args.pairs))
-        for start in tqdm(range(0, len(photos.filenames), 200), unit="batch", desc="align"):
-            for row, caption, words, phrases in align_sentences(model, photos, vocabulary, beta, start, start + 200):
-                photo = {"filename": photos.filenames[row], "photo_id": int(photos.photo_ids[row])}
-                found = [_phrase_json(phrase, words, photos.boxes[row]) for phrase in phrases]
-                number += 1
-                pairs += len(found)
-                if out:
-                    out.write(json.dumps({**photo, "sentence": caption, "phrases": found}, ensure_ascii=False) + "\n")
-                for phrase in found if pairs_out else ():
-                    pair = {**photo, "region": phrase["region"], "box": phrase["box"]}
-                    for snippet in snippets(words[phrase["first"] : phrase["last"] + 1], openers, joiners):
-                        pair |= {"snippet": " ".join(snippet), "score": phrase["score"]}
-                        pairs_out.write(json.dumps(pair, ensure_ascii=False) + "\n")
+    sentences, phrases, beta = align_split(args.what, args.split, args.alignment, args.beta, args.out, args.pairs)
     where = " and ".join(str(path) for path in (args.out, args.pairs) if path)
-    print(f"{number} sentences, {pairs} phrases with beta {beta:g}: {where}")
-
-
-def _phrase_json(phrase, words, boxes):
-    return {
-        "words": phrase.text(words),
-        "first": phrase.first,
-        "last": phrase.last,
-        "region": phrase.region,
-        "box": [round(float(corner), 4) for corner in boxes[phrase.region]],
-        "score": round(phrase.score, 4),
-    }
-
-
-@contextmanager
-def _whole_text(path):
-    """A text file that appears under its name when it is complete."""
-    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
-        yield file
+    print(f"{sentences} sentences, {phrases} phrases with beta {beta:g}: {where}")

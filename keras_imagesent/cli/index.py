@@ -11,7 +11,6 @@ example:
   imagesent index photos/ --qdrant http://localhost:6333
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -78,39 +77,19 @@ def remove(collection, names, complain):
 def open_index(args):
     """The collection and the alignment model that made it; a new one takes a copy of the model named."""
     from keras_imagesent.data.atomic import only_writer
-    from keras_imagesent.model.run import load_run
+    from keras_imagesent.model.run import Run, find_run
     from keras_imagesent.search.collection import Collection
 
     model_folder = args.index / "alignment"
     if not (args.index / "collection.json").exists():
-        part = load_run(args.alignment, "alignment")  # before the folder is made: the name may be wrong
+        part = find_run(args.alignment, "alignment")
+        part.model  # noqa: B018  read before the folder is made: the name may be wrong
         with only_writer(args.index):
             if not (args.index / "collection.json").exists():  # another `imagesent index` may have been faster
-                return new_index(args, part, model_folder), part
+                return Collection.create(args.index, args.alignment, args.dtype, args.qdrant), part
     if args.alignment or args.qdrant:
         raise InputError(f"{args.index} has its model and its store already: make a new index for others")
-    return Collection(args.index), load_run(model_folder, "alignment")
-
-
-def new_index(args, part, model_folder):
-    """An empty collection with a copy of the alignment model that is to make its vectors."""
-    from keras_imagesent.search.collection import Collection
-
-    source = Path(args.alignment) if args.alignment else shipped_alignment()
-    source = source if source.is_dir() else source.parent
-    model_folder.mkdir(parents=True, exist_ok=True)
-    for name in ("model.keras", "vocabulary.json", "settings.json"):
-        if (source / name).exists():
-            shutil.copyfile(source / name, model_folder / name)
-    dim = part.model.get_layer("region_encoder").output_shape[-1]
-    score = part.model.get_layer("scores").score
-    return Collection(args.index, dim=dim, dtype=args.dtype, score=score, qdrant=args.qdrant)
-
-
-def shipped_alignment():
-    from keras_imagesent.shipped import shipped
-
-    return shipped("alignment")
+    return Collection(args.index), Run(model_folder, "alignment")
 
 
 def add_photos(collection, photos, complain, args):

@@ -13,7 +13,7 @@ PHOTOS_AT_ONCE = 8
 def list_photos(names):
     """Paths of all photos named; `-` reads names from standard input, one a line, a folder gives all its photos.
 
-    A name that is nothing stays in the list, so that it is complained of in its turn.
+    Missing paths are kept and reported later.
 
     Example:
         >>> list_photos(["dog.jpg", "holiday/", "scans/*.png"])

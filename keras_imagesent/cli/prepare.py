@@ -16,7 +16,6 @@ import argparse
 import os
 import re
 import sys
-from functools import partial
 from pathlib import Path
 
 from keras_imagesent.errors import InputError
@@ -54,91 +53,35 @@ def add_arguments(parser):
 
 
 def run(args):
-    sources = data_sets(args.dataset, args.photos)
-    for path, flag in [(file, "the data set") for files, _ in sources.values() for file in files] + [
-        (folder, "--photos") for _, folder in sources.values()
-    ]:
-        if not path.exists():
-            raise InputError(f"{path}: no such file or folder ({flag}). Check the path.")
-    place = next(place for place in (args.out, *args.out.absolute().parents) if place.exists())
-    if not place.is_dir():
-        raise InputError(f"{place}: a file. Name a folder with --out.")
-    if not os.access(place, os.W_OK):
-        raise InputError(f"{place}: you may not write there. Name another folder with --out.")
-    from tqdm import tqdm
+    files, photos = data_sets(args.dataset, args.photos)
 
-    from keras_imagesent.data.dataset import (
-        TooManyBroken,
-        check_dataset,
-        join_datasets,
-        read_dataset,
-        set_aside,
-        warn_of_few,
-    )
-    from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
+    from keras_imagesent.regions.prepare_dataset import prepare_dataset
 
-    found = {name: read_dataset(files, folder, args.split_files) for name, (files, folder) in sources.items()}
-    dataset = join_datasets(found) if list(found) != [""] else found[""]
-    mention_oddities(dataset.oddities, args.out / PROBLEMS_FILE)
-    try:
-        dataset = check_dataset(dataset, args.max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
-    except TooManyBroken as error:
-        if args.out.exists() and {path.name for path in args.out.iterdir()} - {PROBLEMS_FILE}:
-            raise  # a folder of something else, or of an earlier run
-        list_problems(args.out, error.problems, dataset.oddities)
-        raise InputError(f"{error}. All of them: {args.out / PROBLEMS_FILE}") from None
-    dataset = set_aside(dataset, args.set_aside, args.seed) if args.set_aside else dataset
-    vocabulary = None
-    if args.words_of:
-        from keras_imagesent.data.vocabulary import Vocabulary
-
-        folder = args.words_of if args.words_of.is_dir() else args.words_of.parent
-        vocabulary = Vocabulary.load(folder / "vocabulary.json")
-    elif "train" not in dataset.splits:
-        raise InputError(
-            f"no training photos, only {', '.join(dataset.splits)}: the vocabulary comes from a split called train. To "
-            "measure a trained model on them, name it with --words-of."
-        )
-
-    if "train" in dataset.splits:
-        warn_of_few(dataset.splits["train"])
-
-    from keras_imagesent.regions.networks import choose_networks
-    from keras_imagesent.regions.prepare import prepare
-
-    networks = choose_networks(
-        args.backbone,
-        args.detector,
-        args.regions,
-        args.image_size,
-        args.detector_config,
-        args.detector_checkpoint,
-        args.trust_detector,
-    )
-    prepare(
-        dataset,
+    prepare_dataset(
+        files,
+        photos,
         args.out,
-        networks.extractor,
-        {**networks.made_with, "set_aside": args.set_aside, "seed": args.seed},
-        boxes_of=networks.boxes_of,
-        photos_at_once=networks.photos_at_once,
+        split_files=args.split_files,
+        tune=args.set_aside,
+        words_of=args.words_of,
+        seed=args.seed,
         threshold=args.threshold,
-        machine=args.shard,
         max_broken=args.max_broken,
-        vocabulary=vocabulary,
+        image_size=args.image_size,
+        backbone=args.backbone,
+        detector=args.detector,
+        trust_detector=args.trust_detector,
+        detector_config=args.detector_config,
+        detector_checkpoint=args.detector_checkpoint,
+        regions=args.regions,
+        machine=args.shard,
     )
     print_summary(args.out)
 
 
-def mention_oddities(oddities, file):
-    """One line on stderr for what is used but looks odd: the first of them, and how many more the file lists."""
-    if oddities:
-        more = f" (and {len(oddities) - 1} more: {file})" if len(oddities) > 1 else ""
-        print(f"imagesent: {oddities[0]}{more}", file=sys.stderr)
-
-
 def data_sets(files, folders):
-    """`["a=x.json", "b=y.csv"], ["a=x", "b=y"]` -> `{"a": ([x.json], x), "b": ([y.csv], y)}`; one set needs no name."""
+    """`["a=x.json", "b=y.csv"], ["a=x", "b=y"]` -> `{"a": [x.json], "b": [y.csv]}, {"a": x, "b": y}`; one set needs no
+    name."""
     of_name = {}
     for text in files:
         name, file = named(text)
@@ -147,7 +90,7 @@ def data_sets(files, folders):
     if len(photos) < len(folders) or set(photos) != set(of_name):
         names = ", ".join(name or "without a name" for name in of_name)
         raise InputError(f"--photos wants one folder for each data set ({names}), as NAME=FOLDER if there are several.")
-    return {name: (of_set, photos[name]) for name, of_set in of_name.items()}
+    return of_name, photos
 
 
 def named(text):

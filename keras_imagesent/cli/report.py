@@ -10,7 +10,6 @@ example:
       --region-captioner runs/regions --tables results.json --out report
 """
 
-import hashlib
 import json
 from functools import partial
 from pathlib import Path
@@ -52,7 +51,7 @@ def run(args):
     thumbnails = make_thumbnails(
         photos.filenames, args.photos, args.out / "thumbs", partial(tqdm, desc="thumbnails", disable=None)
     )
-    runs = {name: find_run(getattr(args, name), name) for name in ("alignment", "captioner", "region_captioner")}
+    runs = {name: open_run(getattr(args, name), name) for name in ("alignment", "captioner", "region_captioner")}
     alignment = magnitudes = captions = None
     if runs["alignment"]:
         alignment, magnitudes = show_alignment(args, runs["alignment"], photos, made_from)
@@ -66,27 +65,24 @@ def run(args):
 
 def show_alignment(args, run, photos, made_from):
     """Alignments, galleries and magnitudes, from the cache if it has them."""
-    from keras_imagesent.model.run import own_beta
     from keras_imagesent.report.thumbnails import crop_region
 
-    beta = args.beta if args.beta is not None else own_beta(run)
+    beta = args.beta if args.beta is not None else run.beta
 
     def compute():
         from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
-        from keras_imagesent.model.run import load_run
         from keras_imagesent.report.alignments import align_split
 
         print("alignments ...", flush=True)
-        part = load_run(run, "alignment")
-        sentences = [part.vocabulary.encode(text) for captions in photos.captions for text in captions]
-        words = word_magnitudes(part.model, [ids for ids in sentences if ids], part.vocabulary)
+        sentences = [run.vocabulary.encode(text) for captions in photos.captions for text in captions]
+        words = word_magnitudes(run.model, [ids for ids in sentences if ids], run.vocabulary)
         return {
-            "alignment": align_split(part.model, part.vocabulary, photos, beta),
+            "alignment": align_split(run.model, run.vocabulary, photos, beta),
             "words": words,
-            "regions": region_magnitudes(part.model, photos),
+            "regions": region_magnitudes(run.model, photos),
         }
 
-    found = cached(args.out, "alignment", [*made_from, fingerprint(run), beta], compute)
+    found = cached(args.out, "alignment", [*made_from, run.digest, beta], compute)
     crops = args.out / "crops"
     crops.mkdir(exist_ok=True)
     regions = []
@@ -102,39 +98,25 @@ def show_captions(args, runs, prepared, photos, made_from):
     """Captions of photos and regions, from the cache if it has them."""
 
     def compute():
-        from keras_imagesent.evaluation.caption_tables import CaptionRun
+        from keras_imagesent.model.caption_search import CaptionSearch
         from keras_imagesent.report.captions import caption_split
 
         print("captions ...", flush=True)
-        regions = CaptionRun(runs["region_captioner"]) if runs["region_captioner"] else None
+        regions = CaptionSearch(runs["region_captioner"]) if runs["region_captioner"] else None
         train = prepared.load("train") if "train" in prepared.splits and args.split != "train" else None
-        return caption_split(photos, CaptionRun(runs["captioner"]), regions, train)
+        return caption_split(photos, CaptionSearch(runs["captioner"]), regions, train)
 
-    key = [*made_from, fingerprint(runs["captioner"]), fingerprint(runs["region_captioner"])]
+    key = [*made_from, *(runs[name] and runs[name].digest for name in ("captioner", "region_captioner"))]
     return cached(args.out, "captions", key, compute)
 
 
-def find_run(named, name):
-    """The run folder or file named, the shipped one, or None for 'none'."""
-    if named == NONE:
-        return None
-    if named:
-        if not Path(named).exists():
-            raise InputError(f"{named}: no such run (--{name.replace('_', '-')})")
-        return Path(named)
-    from keras_imagesent.shipped import shipped
+def open_run(named, name):
+    """The run named, the shipped one, or None for 'none'."""
+    from keras_imagesent.model.run import find_run
 
-    return shipped(name)
-
-
-def fingerprint(run):
-    """What tells one trained model from another: the file's content."""
-    if not run:
-        return None
-    file = run / "model.keras" if run.is_dir() else run
-    if not file.is_file():
-        raise InputError(f"{run} holds no model.keras: is the training finished?")
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    if named and named != NONE and not Path(named).exists():
+        raise InputError(f"{named}: no such run (--{name.replace('_', '-')})")
+    return find_run(False if named == NONE else named, name)
 
 
 def cached(out, name, key, compute):
@@ -156,8 +138,7 @@ def cached(out, name, key, compute):
 def read_curves(run):
     from keras_imagesent.report.curves import read_log
 
-    folder = run if run.is_dir() else run.parent
-    return read_log(folder) if (folder / "log.csv").is_file() else None  # shipped models bring no log
+    return read_log(run.folder) if run.log else None  # shipped models bring no log
 
 
 def read_tables(path):

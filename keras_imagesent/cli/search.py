@@ -78,9 +78,9 @@ def line(hit, words):
 def embed_snippet(args):
     """The snippet's known words and their vectors (T, D)."""
     from keras_imagesent.alignment.encode import encode_sentences
-    from keras_imagesent.model.run import load_run
+    from keras_imagesent.model.run import Run
 
-    part = load_run(args.index / "alignment", "alignment")
+    part = Run(args.index / "alignment", "alignment")
     known = [(word, word_id) for word, word_id in part.vocabulary.positions(args.snippet) if word_id > 0]
     if not known:
         raise InputError(f"no word of {args.snippet!r} is in the model's vocabulary: try plainer words")

@@ -36,7 +36,7 @@ HELP = {
     "patience": "epochs without a better one before stopping",
     "monitor": "what chooses the best epoch on the validation split",
     "beam": "beam of the captions that CIDEr is measured on; also the model's own",
-    "length_penalty": "0 prefers short captions, 1 compares the mean log probability of a word",
+    "length_penalty": "exponent of the length: 0 ranks captions by total, 1 by mean log probability",
 }
 
 

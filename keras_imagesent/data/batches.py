@@ -57,6 +57,14 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
     return _finish(tf.data.Dataset.from_generator(batches, output_signature=signature))
 
 
+def pad_sentences(sentences, max_words):
+    """Lists of ids -> `(L, max_words)` int32, 0 at padding; longer sentences are cut."""
+    token_ids = np.zeros((len(sentences), max_words), np.int32)
+    for row, ids in zip(token_ids, sentences, strict=True):
+        row[: min(len(ids), max_words)] = ids[:max_words]
+    return token_ids
+
+
 def steps_per_epoch(prepared, split, batch_size=100, seed=0, epoch=0):
     """How many batches `pair_batches` gives.
 
@@ -118,16 +126,13 @@ def _read(prepared, split, shards):
 
 
 def _gather(photos, rows, sentences, max_words):
-    token_ids = np.zeros((len(rows), max_words), np.int32)
-    for n, (row, sentence) in enumerate(zip(rows, sentences, strict=True)):
-        words = photos.token_ids[row][sentence][:max_words]
-        token_ids[n, : len(words)] = words
+    words = [photos.token_ids[row][sentence] for row, sentence in zip(rows, sentences, strict=True)]
     return {
         "region_features": photos.region_features[rows],
         "region_mask": photos.region_mask[rows],
         "box_scores": photos.box_scores[rows],
         "class_scores": photos.class_scores[rows],
-        "token_ids": token_ids,
+        "token_ids": pad_sentences(words, max_words),
         "photo_ids": photos.photo_ids[rows],
     }
 

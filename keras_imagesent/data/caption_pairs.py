@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from keras_imagesent.data.batches import MAX_WORDS
+from keras_imagesent.data.batches import MAX_WORDS, pad_sentences
 from keras_imagesent.errors import InputError
 
 
@@ -28,10 +28,7 @@ class CaptionPairs:
     def __init__(self, region_features, rows, regions, sentences, texts, frame=False, max_words=MAX_WORDS):
         self.region_features, self.frame, self.texts = region_features, frame, texts
         self.rows, self.regions = np.asarray(rows), np.asarray(regions)
-        self.token_ids = np.zeros((len(sentences), max_words), np.int32)
-        for row, words in zip(self.token_ids, sentences, strict=True):
-            words = words[:max_words]
-            row[: len(words)] = words
+        self.token_ids = pad_sentences(sentences, max_words)
 
     @classmethod
     def of_photos(cls, photos, frame=False, max_words=MAX_WORDS):
@@ -129,6 +126,19 @@ class CaptionPairs:
 
 def _is_region(number):
     return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1000
+
+
+def write_pair(file, photo, phrase, snippet):
+    """Writes one line of a file of (region, snippet) pairs, which `read_pairs` reads.
+
+    Args:
+        file: a text file open for writing.
+        photo: dict with the photo's `filename` and `photo_id`.
+        phrase: dict with the `region`, `box` and `score` of the phrase that the snippet was cut from.
+        snippet: what is said of the region.
+    """
+    where = {"region": phrase["region"], "box": phrase["box"]}
+    file.write(json.dumps({**photo, **where, "snippet": snippet, "score": phrase["score"]}, ensure_ascii=False) + "\n")
 
 
 def read_pairs(path):

@@ -65,9 +65,11 @@ class Prepared:
     """A folder that `imagesent prepare` has written.
 
     Example:
-        prepared = Prepared.open("prepared")
-        prepared.splits  # ["train", "tune", "dev"]
-        prepared.load("dev").region_features.shape  # (1000, 20, 1280)
+        >>> prepared = ki.Prepared.open("prepared")
+        >>> prepared.splits
+        ['train', 'tune', 'val']
+        >>> prepared.load("tune").region_features.shape  # photos, regions, numbers of a vector
+        (4, 20, 16)
     """
 
     def __init__(self, folder, settings, vocabulary, photo_counts=None):

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_imagesent.alignment.alignment_model import load_alignment
-from keras_imagesent.data.run_files import read_best
-from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
 from keras_imagesent.evaluation.retrieval import measure_retrieval
@@ -23,40 +20,32 @@ PAPER = {
 }
 
 
-def checkpoints(run):
-    """The paths of a run's best epochs, best first."""
-    best = read_best(run) if Path(run).is_dir() else []
-    if not best:
-        raise InputError(f"{run} holds no best epochs: name a run folder of `imagesent train-alignment`")
-    return [Path(run) / "best" / entry["file"] for entry in best]
-
-
 def average_checkpoints(run, photos, folds=1):
     """Each of a run's best epochs measured alone, as the paper does: `{measure: (mean, standard deviation)}`.
 
     Example:
-        average_checkpoints("runs/alignment", prepared.load("dev"))["annotation_r1"]  # (22.1, 0.6)
+        average_checkpoints(Run("runs/alignment"), prepared.load("dev"))["annotation_r1"]  # (22.1, 0.6)
     """
-    results = [measure_retrieval(load_alignment(path), photos, folds) for path in checkpoints(run)]
+    results = [measure_retrieval(epoch.model, photos, folds) for epoch in run.best_epochs]
     spread = {name: [result[name] for result in results] for name in results[0]}
     return {name: (float(np.mean(values)), float(np.std(values))) for name, values in spread.items()}
 
 
 def retrieval_table(runs, photos, split, paper="Flickr8K", average=False, folds=1, command=""):
-    """Retrieval of several runs, `{name: run folder}`, above the paper's row.
+    """Retrieval of several runs, `{name: Run}`, above the paper's row.
 
     With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
 
     Example:
-        retrieval_table({"best": "runs/alignment"}, prepared.load("dev"), "dev").to_markdown()
+        retrieval_table({"best": Run("runs/alignment")}, prepared.load("dev"), "dev").to_markdown()
     """
     rows = []
     for name, run in runs.items():
-        result = measure_retrieval(load_alignment(run), photos, folds)
+        result = measure_retrieval(run.model, photos, folds)
         rows.append([name, *(result[measure] for measure in MEASURES)])
         if average:
             results = average_checkpoints(run, photos, folds)
-            rows.append([f"{name}, its {len(checkpoints(run))} best epochs", *(results[m] for m in MEASURES)])
+            rows.append([f"{name}, its {len(run.best_epochs)} best epochs", *(results[m] for m in MEASURES)])
     rows.append([f"the paper's BRNN, {paper} test", *PAPER[paper]])
     sentences = sum(len(captions) for captions in photos.captions)
     note = f"{len(photos.filenames)} photos, {sentences} sentences, ties counted against the model"
@@ -72,21 +61,19 @@ def read_items(phrase_boxes, sentences=None):
     return read_phrase_boxes(path)
 
 
-def grounding_table(runs, photos, vocabulary, items, split, betas=None, command=""):
-    """Grounding of several runs beside what needs no model; `betas` maps a run's name to the beta of its MRF.
+def grounding_table(runs, photos, items, split, command=""):
+    """Grounding of several runs, each word for itself and tied with the run's beta, beside what needs no model.
 
     Example:
-        grounding_table({"best": "runs/alignment"}, photos, vocabulary, read_items("phrase_boxes_dev.csv"), "dev")
+        grounding_table({"best": Run("runs/alignment")}, photos, read_items("phrase_boxes_dev.csv"), "dev")
     """
     rows = []
     for name, run in runs.items():
-        model = load_alignment(run)
-        found = measure_grounding(model, photos, items, vocabulary)
+        model = run.model
+        found = measure_grounding(model, photos, items, run.vocabulary)
         rows.append([name, *found["model"].values()])
-        beta = (betas or {}).get(name)
-        if beta is not None:
-            chained = measure_grounding(model, photos, items, vocabulary, beta)["model"]
-            rows.append([f"{name}, MRF with beta {beta:g}", *chained.values()])
+        chained = measure_grounding(model, photos, items, run.vocabulary, run.beta)["model"]
+        rows.append([f"{name}, MRF with beta {run.beta:g}", *chained.values()])
     others = ("whole frame", "random region", "largest detector score", "best region")
     rows += [[name, *found[name].values()] for name in others]
     note = (
@@ -97,11 +84,11 @@ def grounding_table(runs, photos, vocabulary, items, split, betas=None, command=
     return Table("grounding", "Phrase grounding", columns, rows, note, command, split)
 
 
-def magnitude_tables(run, photos, vocabulary, split, command=""):
+def magnitude_tables(run, photos, split, command=""):
     """Two tables: the words with the longest and shortest vectors, and the regions with the longest."""
-    model = load_alignment(run)
+    model = run.model
     sentences = [ids for captions in photos.token_ids for ids in captions]
-    largest, smallest = word_magnitudes(model, sentences, vocabulary)
+    largest, smallest = word_magnitudes(model, sentences, run.vocabulary)
     rows = [
         [*low, *high] for low, high in zip([(m, w) for w, m in smallest], [(m, w) for w, m in largest], strict=True)
     ]

@@ -6,6 +6,8 @@ from keras_imagesent.evaluation.baselines import best_snippets, human_agreement,
 from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
 from keras_imagesent.evaluation.novelty import novelty
 from keras_imagesent.evaluation.tables import Table
+from keras_imagesent.model.caption_search import CaptionSearch
+from keras_imagesent.model.rerank import RERANK_WEIGHTS, choose, n_best
 
 # BLEU-1..4, METEOR, CIDEr, ROUGE-L of the paper's tables 2 and 3, on each set's test photos.
 PAPER = {
@@ -19,51 +21,6 @@ PAPER_REGIONS = [
     ["the paper (COCO): whole-frame model", 14.2, 6.0, 2.2, 0.0, 13.3, 20.3, 21.0],
     ["the paper (COCO): region model", 35.2, 23.0, 16.1, 14.8, 15.8, 61.6, 35.1],
 ]
-RERANK_WEIGHTS = [0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 1.0]
-
-
-class CaptionRun:
-    """A trained captioner, ready to caption vectors.
-
-    Args:
-        run: run folder or `.keras` file.
-
-    Example:
-        >>> CaptionRun("runs/captioner").captions(features, beam=3)
-        ['a dog runs through the grass', ...]
-    """
-
-    def __init__(self, run):
-        from keras_imagesent.model.run import load_run
-
-        part = load_run(run, "captioner")
-        self.model, self.vocabulary, self.settings = part.model, part.vocabulary, part.settings
-        self.beam = self.settings.get("beam", 3)
-        self.length_penalty = self.settings.get("length_penalty", 0.7)
-        self.searchers = {}
-
-    def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
-        """`token_ids (N, captions, T)`, `log_probs (N, captions)`; frames stand beside if the model wants them."""
-        from keras_imagesent.captioning.caption_photos import Searcher
-
-        if self.settings.get("frame") and frames is not None:
-            features = np.concatenate([features, frames], axis=1)
-        key = beam or self.beam, captions, self.length_penalty if length_penalty is None else length_penalty
-        if key not in self.searchers:  # tracing takes longer than a thousand captions
-            self.searchers[key] = Searcher(self.model, key[0], captions, length_penalty=key[2])
-        return self.searchers[key](features)
-
-    def vectors(self, photos):
-        """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
-        from keras_imagesent.data.caption_pairs import CaptionPairs
-
-        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False))
-        return pairs.features(pairs.items()[0])
-
-    def captions(self, features, frames=None, beam=None, length_penalty=None):
-        """The best caption of each vector."""
-        token_ids, _ = self.search(features, frames, beam, length_penalty=length_penalty)
-        return [self.vocabulary.decode(ids[0]) for ids in token_ids]
 
 
 def frames_of(photos):
@@ -72,21 +29,22 @@ def frames_of(photos):
 
 
 def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, command=""):
-    """Whole photos: each run of `{name: run folder}` with its own beam, beside the baselines and the paper's row.
+    """Whole photos: each run of `{name: Run}` with its own beam, beside the baselines and the paper's row.
 
     With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
 
     Example:
-        >>> caption_table({"best": "runs/captioner"}, prepared.load("dev"), prepared.load("train"), "dev").to_markdown()
+        >>> runs = {"best": Run("runs/captioner", "captioner")}
+        >>> caption_table(runs, prepared.load("dev"), prepared.load("train"), "dev").to_markdown()
     """
     scorer, frames, rows = CaptionScorer(photos.captions), frames_of(photos), []
     for name, run in runs.items():
-        model = CaptionRun(run)
+        model = CaptionSearch(run)
         label = f"{name}, beam {model.beam}, length penalty {model.length_penalty:g}"
         vectors = model.vectors(photos)
         rows.append([label, *scorer.score(model.captions(vectors)).values()])
         if average:
-            rows.append(average_row(name, run, scorer, vectors, model))
+            rows.append(average_row(name, run, scorer, vectors))
     rows.append(
         ["nearest photo's caption", *scorer.score(nearest_captions(frames, frames_of(train), train.captions)).values()]
     )
@@ -98,27 +56,22 @@ def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, c
     return Table("captions", "Captions of whole photos", ["captions by", *MEASURES], rows, note, command, split)
 
 
-def average_row(name, run, scorer, vectors, model):
+def average_row(name, run, scorer, vectors):
     """The mean and standard deviation of a run's best epochs, each captioning alone."""
-    from keras_imagesent.evaluation.alignment_tables import checkpoints
-
-    results = []
-    paths = checkpoints(run)
-    for path in paths:
-        model.model.load_weights(path)
-        results.append(scorer.score(model.captions(vectors)))
+    epochs = run.best_epochs
+    results = [scorer.score(CaptionSearch(epoch).captions(vectors)) for epoch in epochs]
     spread = [[result[measure] for result in results] for measure in MEASURES]
     cells = [None if values[0] is None else (float(np.mean(values)), float(np.std(values))) for values in spread]
-    return [f"{name}, its {len(paths)} best epochs", *cells]
+    return [f"{name}, its {len(epochs)} best epochs", *cells]
 
 
 def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=""):
     """What the beam does: scores, and how many captions stand in the training sentences, beside the paper's figures.
 
     Example:
-        >>> beam_table("runs/captioner", dev, train, "dev").to_markdown()
+        >>> beam_table(Run("runs/captioner"), dev, train, "dev").to_markdown()
     """
-    model, scorer = CaptionRun(run), CaptionScorer(photos.captions)
+    model, scorer = CaptionSearch(run), CaptionScorer(photos.captions)
     vectors = model.vectors(photos)
     taught = [text for group in train.captions for text in group]
     rows = []
@@ -140,13 +93,13 @@ def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=
 
 
 def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, captions=160, command=""):
-    """Generated scenes: how many captions are true of their scene, of each run of `{name: run folder}`.
+    """Generated scenes: how many captions are true of their scene, of each run of `{name: Run}`.
 
     With a run of train-alignment and a `chooser`, the n best captions are ranked anew too, as `rerank_table` does; the
     weight is the one with most true captions on the chooser's scenes.
 
     Example:
-        >>> truth_table({"best": "demo/captioner"}, prepared.load("val"), "demo/scenes", "val").to_markdown()
+        >>> truth_table({"best": Run("demo/captioner")}, prepared.load("val"), "demo/scenes", "val").to_markdown()
     """
     from keras_imagesent.data.scenes import caption_is_true, read_scenes
 
@@ -160,7 +113,7 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
         return 100 * float(np.mean(true))
 
     for name, run in runs.items():
-        model = CaptionRun(run)
+        model = CaptionSearch(run)
         for beam in sorted({model.beam, captions}):
             rows.append(row(f"{name}, beam {beam}", model.captions(model.vectors(photos), beam=beam)))
         if alignment and chooser:
@@ -178,9 +131,9 @@ def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5
     """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
 
     Example:
-        >>> rerank_table("runs/captioner", "runs/alignment", dev, tune, "dev").to_markdown()
+        >>> rerank_table(Run("runs/captioner"), Run("runs/alignment"), dev, tune, "dev").to_markdown()
     """
-    model, rows, tried = CaptionRun(run), [], []
+    model, rows, tried = CaptionSearch(run), [], []
     chooser_scorer, scorer = CaptionScorer(chooser.captions), CaptionScorer(photos.captions)
     for number in numbers:
         options = n_best(model, alignment, chooser, number)
@@ -197,59 +150,24 @@ def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5
     return Table("reranking", "Re-ranking by the alignment", ["captions by", *MEASURES], rows, note, command, split)
 
 
-def n_best(model, alignment, photos, captions):
-    """For each photo `[(caption, normalized log probability, alignment score)]`."""
-    from keras_imagesent.alignment.alignment_model import load_alignment
-    from keras_imagesent.alignment.encode import encode_photos, encode_sentences
-    from keras_imagesent.evaluation.retrieval import score_pairs
-    from keras_imagesent.model.run import load_run
-
-    token_ids, log_probs = model.search(model.vectors(photos), beam=captions, captions=captions)
-    lengths = np.minimum((token_ids > 0).sum(axis=2) + 1, token_ids.shape[2])
-    ranks = log_probs / lengths**model.length_penalty
-    texts = [[model.vocabulary.decode(ids) for ids in group] for group in token_ids]
-    aligner, vocabulary = load_alignment(alignment), load_run(alignment, "alignment").vocabulary
-    regions = encode_photos(aligner, photos.regions())
-    words = encode_sentences(aligner, [vocabulary.encode(text) for group in texts for text in group])
-    layer = aligner.get_layer("scores")
-    mask = (
-        photos.region_mask & (np.arange(photos.region_mask.shape[1]) < 1) if layer.whole_frame else photos.region_mask
-    )
-    options = []
-    for row, group in enumerate(texts):
-        own = words.part(row * captions, (row + 1) * captions)
-        scores = score_pairs(regions[row : row + 1], own, mask[row : row + 1], layer.score)[0]
-        options.append(list(zip(group, ranks[row], scores, strict=True)))
-    return options
-
-
-def choose(options, weight):
-    """The best caption of each photo by log probability + weight * alignment score."""
-    return [max(group, key=lambda option: option[1] + weight * option[2])[0] for group in options]
-
-
 def region_table(region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, command=""):
     """Human boxes described by the region model, the whole-frame model, the best training snippet, and by people.
 
     Args:
         regions: `DescribedRegion`s; `vectors`, `frames`: their `box_vectors`.
-        alignment: a run of train-alignment, and `snippets` of training sentences, for the ranking baseline.
+        alignment: the `Run` of an alignment, and `snippets` of training sentences, for the ranking baseline.
 
     Example:
-        >>> region_table("runs/regions", "runs/captioner", regions, *box_vectors(...), "dev").to_markdown()
+        >>> region_table(Run("runs/regions"), Run("runs/captioner"), regions, *box_vectors(...), "dev").to_markdown()
     """
     scorer = CaptionScorer([region.references for region in regions])
     rows = []
     for name, run in (("region model", region_run), ("whole-frame model fed regions", frame_run)):
         if run:
-            model = CaptionRun(run)
+            model = CaptionSearch(run)
             rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
     if alignment and snippets:
-        from keras_imagesent.alignment.alignment_model import load_alignment
-        from keras_imagesent.model.run import load_run
-
-        vocabulary = load_run(alignment, "alignment").vocabulary
-        found = best_snippets(load_alignment(alignment), vocabulary, vectors, frames, snippets)
+        found = best_snippets(alignment.model, alignment.vocabulary, vectors, frames, snippets)
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
     if all(region.snippet for region in regions):
         rows.append(["people", *scorer.score([region.snippet for region in regions]).values()])

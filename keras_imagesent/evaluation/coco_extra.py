@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 
 def missing():
-    """What keeps METEOR and the PTB tokenizer away, in words; None where nothing does.
+    """Why METEOR and the PTB tokenizer are unavailable, or None.
 
     Example:
         >>> missing()

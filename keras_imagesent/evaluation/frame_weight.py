@@ -5,25 +5,39 @@ from keras_imagesent.evaluation.retrieval import measure_scores, own_sentences, 
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
 
-def choose_frame_weight(model, photos):
-    """Gives an alignment model the frame weight with the largest sum of recalls on `photos`; what it then measures.
+def measure_frame_weights(model, photos):
+    """Grid-searches the frame weight by the sum of recalls on `photos`; the metrics of the best one, which they name.
 
-    The frame says the same whatever region a word takes, so that the score is the regions' plus the weight times the
-    frame's: two passes over the photos tell all weights. A model without a frame beside its regions is only measured.
+    The score is that of the regions plus the weight times that of the frame, so two passes over the photos are enough
+    for all weights. The model is left as it was. A model without `frame_dim` has no such weight and is only measured.
 
     Example:
-        choose_frame_weight(model, prepared.load("tune"))["recall_sum"]
+        metrics = measure_frame_weights(model, prepared.load("tune"))
+        set_frame_weight(model, metrics["frame_weight"])
     """
     sentences, photo_of_sentence = own_sentences(photos)
-    encoder = model.get_layer("region_encoder")
-    if not any(layer.name == "beside_frame" for layer in encoder.layers):
+    weight = _weight(model)
+    if weight is None:
         return measure_scores(score_split(model, photos, sentences), photo_of_sentence)
-    weight = encoder.get_layer("beside_frame").weight
-    weight.assign(0.0)
-    of_regions = score_split(model, photos, sentences)
-    weight.assign(1.0)
-    of_frame = score_split(model, photos, sentences) - of_regions
+    before = float(weight)
+    try:
+        weight.assign(0.0)
+        of_regions = score_split(model, photos, sentences)
+        weight.assign(1.0)
+        of_frame = score_split(model, photos, sentences) - of_regions
+    finally:
+        weight.assign(before)
     measured = {w: measure_scores(of_regions + w * of_frame, photo_of_sentence) for w in WEIGHTS}
     best = max(measured, key=lambda w: measured[w]["recall_sum"])
-    weight.assign(best)
     return {**measured[best], "frame_weight": best}
+
+
+def set_frame_weight(model, value):
+    """Stores the frame weight in an alignment model, which is then used in all its answers."""
+    _weight(model).assign(value)
+
+
+def _weight(model):
+    encoder = model.get_layer("region_encoder")
+    layer = next((layer for layer in encoder.layers if layer.name == "beside_frame"), None)
+    return layer and layer.weight

@@ -104,7 +104,7 @@ def points(boxes, human_boxes):
 def find_phrase(phrase, captions):
     """The first caption (its number, and the phrase's first and last word in it) that contains a phrase, or None.
 
-    Words are those of the tokenizer, as typed in neither.
+    Phrase and captions are tokenized before they are matched, so case and punctuation do not count.
     """
     wanted = tokenize(phrase)
     for number, caption in enumerate(captions):

@@ -3,14 +3,16 @@
 import tensorflow as tf
 
 from keras_imagesent.alignment.encode import phrase_words
+from keras_imagesent.alignment.max_sim import own_scores
 from keras_imagesent.alignment.phrases import decode_phrases_in_graph
 from keras_imagesent.alignment.region_encoder import region_inputs
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
-from keras_imagesent.data.run_files import MOST_BEAM
 from keras_imagesent.errors import InputError
-from keras_imagesent.model.run import load_keras, load_run
+from keras_imagesent.model.caption_search import search_settings
+from keras_imagesent.model.rerank import caption_ranks, combine
+from keras_imagesent.model.run import BETA, find_run, load_keras
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.photo import OK, decode_pixels
 from keras_imagesent.regions.pool_regions import PoolRegions
@@ -42,9 +44,9 @@ def load_photo_model(
     return PhotoModel(
         load_keras(backbone or shipped("backbone.keras"), "backbone"),
         load_keras(detector or shipped("detector.keras"), "detector") if detector is not False else None,
-        captioner=load_run(captioner, "captioner"),
-        region_captioner=load_run(region_captioner, "region_captioner"),
-        alignment=load_run(alignment, "alignment"),
+        captioner=find_run(captioner, "captioner"),
+        region_captioner=find_run(region_captioner, "region_captioner"),
+        alignment=find_run(alignment, "alignment"),
         **search,
     )
 
@@ -82,9 +84,9 @@ class PhotoModel(tf.Module):
         rerank=0.0,
     ):
         super().__init__(name="photo_model")
-        own_beam, self.length_penalty = _search_settings(captioner, beam, length_penalty)
+        own_beam, self.length_penalty = search_settings(captioner, beam, length_penalty)
         self.beam = RERANK_BEAM if rerank and beam is None else own_beam
-        self._region_search = _search_settings(region_captioner, beam, length_penalty)
+        self._region_search = search_settings(region_captioner, beam, length_penalty)
         self.n_captions = min(3, self.beam) if captions is None else captions
         if not 1 <= self.n_captions <= self.beam:
             raise InputError(f"{captions} captions need a beam of as many, and at least 1; the beam is {self.beam}")
@@ -96,8 +98,7 @@ class PhotoModel(tf.Module):
         self.extractor = build_extractor(backbone, detector) if detector is not None else None
         self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
         self.max_length, self.rerank = max_length, rerank
-        own = (alignment.settings if alignment else {}).get("beta")
-        self.beta = next(value for value in (beta, own, 1.0) if value is not None)
+        self.beta = (alignment.beta if alignment else BETA) if beta is None else beta
         self._pool = PoolRegions(name="pool_frame")
         # Traced once and called by every answer: the graphs stay small and the export quick.
         pixels = tf.TensorSpec([None, self.image_size, self.image_size, 3], name="pixels")
@@ -280,17 +281,7 @@ class PhotoModel(tf.Module):
     def _score(self, similarity, word_mask, region_mask):
         """Similarities (B,T,R) of photos with their own sentences -> scores (B,), as trained (Eqs. 7, 8)."""
         scores = self.alignment.model.get_layer("scores")
-        if scores.whole_frame:
-            similarity, region_mask = similarity[:, :, :1], region_mask[:, :1]
-        present = region_mask[:, None, :]
-        if scores.score == "defrag":
-            words = tf.reduce_sum(tf.where(present, tf.nn.relu(similarity), 0.0), axis=2)
-        else:
-            words = tf.reduce_max(tf.where(present, similarity, similarity.dtype.min), axis=2)
-        total = tf.reduce_sum(tf.where(word_mask, words, 0.0), axis=1)
-        if scores.score != "mean_max_sim":
-            return total
-        return total / tf.maximum(tf.reduce_sum(tf.cast(word_mask, tf.float32), axis=1), 1.0)
+        return own_scores(similarity, word_mask, region_mask, scores.score, scores.whole_frame)
 
     def _tokenize(self, sentences):
         """Sentences (B,) -> typed words (B,W), known words' ids (B,T), each typed word's place among them or -1."""
@@ -314,9 +305,8 @@ class PhotoModel(tf.Module):
         mask = tf.repeat(found["region_mask"], self.beam, axis=0)
         similarity = tf.einsum("btd,brd->btr", vectors, regions)
         score = tf.reshape(self._score(similarity, ids > 0, mask), [-1, self.beam])
-        lengths = tf.reduce_sum(tf.cast(token_ids > 0, tf.float32), axis=2)
-        ranks = log_probs / tf.minimum(lengths + 1, self.max_length) ** self.length_penalty  # END counts as a word
-        order = tf.argsort(ranks + self.rerank * score, direction="DESCENDING", stable=True)[:, : self.n_captions]
+        ranks = combine(caption_ranks(token_ids, log_probs, self.length_penalty), score, self.rerank)
+        order = tf.argsort(ranks, direction="DESCENDING", stable=True)[:, : self.n_captions]
         return tf.gather(token_ids, order, batch_dims=1), tf.gather(log_probs, order, batch_dims=1)
 
 
@@ -324,13 +314,3 @@ def join_words(token_ids, vocabulary):
     """Ids (..., T), 0 from END on -> sentences (...)."""
     words = tf.gather(tf.constant(["", *vocabulary.words]), token_ids)
     return tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
-
-
-def _search_settings(part, beam, length_penalty):
-    own = part.settings if part else {}
-    if beam is not None and not 1 <= beam <= MOST_BEAM:
-        raise InputError(f"a beam of {beam}: it must be from 1 to {MOST_BEAM}")
-    return (
-        own.get("beam", 3) if beam is None else beam,
-        own.get("length_penalty", 0.7) if length_penalty is None else length_penalty,
-    )

@@ -5,8 +5,7 @@ from keras import layers, ops
 
 from keras_imagesent.regions.crop_regions import crop_vectors
 from keras_imagesent.regions.pool_regions import PoolRegions
-
-PROPOSALS = 19
+from keras_imagesent.regions.select_boxes import PROPOSALS
 
 
 def build_extractor(backbone, detector=None, crop_from=None):

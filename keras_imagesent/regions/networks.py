@@ -118,7 +118,7 @@ def _find_boxes(name, image_size, config, checkpoint):
 
 
 def _load(name):
-    """The model of a `.keras` file, None if the name is not one's."""
+    """The model of a `.keras` file; None unless the name ends in .keras."""
     if not str(name).endswith(".keras"):
         return None
     return load_keras_file(name)

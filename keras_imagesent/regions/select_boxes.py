@@ -3,6 +3,7 @@
 import keras
 from keras import layers, ops
 
+PROPOSALS = 19  # boxes of a photo; with the whole frame 20 regions, as in the paper
 CANDIDATES = 128
 
 

@@ -6,9 +6,8 @@ from keras import layers, ops
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import find_package_file
-from keras_imagesent.regions.select_boxes import SelectBoxes
+from keras_imagesent.regions.select_boxes import PROPOSALS, SelectBoxes
 
-PROPOSALS = 19
 # (anchor width, height in pixels) of the coarse and of the fine head, as in yolov4-tiny.cfg
 _ANCHORS = (((81, 82), (135, 169), (344, 319)), ((23, 27), (37, 58), (81, 82)))
 _STRETCH = 1.05  # scale_x_y: lets a centre reach its cell's border

@@ -13,8 +13,8 @@ def caption_split(photos, captioner, regions=None, train=None):
 
     Args:
         photos: `Prepared.load(split)`.
-        captioner: `CaptionRun` for whole photos.
-        regions: `CaptionRun` for regions, or None; beam 1, there are twenty times as many.
+        captioner: `CaptionSearch` for whole photos.
+        regions: `CaptionSearch` for regions, or None; beam 1, there are twenty times as many.
         train: `Prepared.load("train")` for the nearest neighbours, or None.
 
     Returns:
@@ -22,7 +22,7 @@ def caption_split(photos, captioner, regions=None, train=None):
 
     Example:
 
-    >>> caption_split(prepared.load("dev"), CaptionRun("runs/captioner"))["photos"][0]["caption"]["text"]
+    >>> caption_split(prepared.load("dev"), CaptionSearch(Run("runs/captioner")))["photos"][0]["caption"]["text"]
     'a dog runs through the grass'
     """
     frames = frames_of(photos)

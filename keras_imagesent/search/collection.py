@@ -1,12 +1,15 @@
 """A searchable collection: the regions of photos, the words of sentences, and the model that made both."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from keras_imagesent.data.checksum import file_checksum, read_sealed, write_sealed
+from keras_imagesent.data.photo_bytes import photo_bytes
 from keras_imagesent.errors import InputError
+from keras_imagesent.model.run import Run, find_run
 from keras_imagesent.search.qdrant_store import QdrantStore, connect
 from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores, reversed_mean_scores
 
@@ -54,10 +57,10 @@ class Collection:
         qdrant: address of a Qdrant server; kept in `collection.json` for later.
 
     Example:
-
-    >>> collection = Collection("index", dim=1000)
-    >>> collection.photos.add(filenames, regions, boxes, paths)
-    >>> collection.search_photos(words, top=5)[0].filename
+        >>> collection = ki.Collection("vectors", dim=3)
+        >>> collection.photos.add(["dog.jpg"], [np.eye(3)], [np.zeros((3, 4))], ["photos/dog.jpg"])
+        >>> collection.search_photos(np.eye(3)[:2])[0].score  # two words, each with a region of its own
+        2.0
     """
 
     def __init__(self, folder, dim=None, dtype="float32", score="max_sim", qdrant=None):
@@ -96,6 +99,77 @@ class Collection:
             path = self.model_folder / name
             if not path.is_file() or file_checksum(path) != value:
                 raise InputError(f"{path} is missing or damaged (its checksum is wrong): make the index anew")
+
+    @classmethod
+    def create(cls, folder, alignment=None, dtype="float32", qdrant=None):
+        """Makes an empty collection that keeps a copy of the alignment model which is to make its vectors.
+
+        Args:
+            folder: where to make it.
+            alignment: run folder of `train_alignment`; None is the shipped one.
+            dtype, qdrant: as for the collection.
+
+        Example:
+            >>> collection = ki.Collection.create("index", alignment="alignment")
+            >>> len(collection.photos), len(collection.sentences)
+            (0, 0)
+        """
+        run = find_run(alignment, "alignment")
+        dim = run.model.get_layer("region_encoder").output_shape[-1]
+        score = run.model.get_layer("scores").score
+        run.copy_to(Path(folder) / "alignment")
+        return cls(folder, dim=dim, dtype=dtype, score=score, qdrant=qdrant)
+
+    @cached_property
+    def alignment(self) -> Run:
+        """The alignment model that makes the vectors, with its vocabulary."""
+        return Run(self.model_folder, "alignment")
+
+    @cached_property
+    def _image_model(self):
+        from keras_imagesent.model.image_sent import load
+
+        return load(alignment=self.model_folder, captioner=False, region_captioner=False)
+
+    def embed(self, text):
+        """The words of a text that the model knows, and their vectors (T, D)."""
+        from keras_imagesent.alignment.encode import encode_sentences
+
+        known = [(word, number) for word, number in self.alignment.vocabulary.positions(text) if number > 0]
+        if not known:
+            raise InputError(f"no word of {text!r} is in the model's vocabulary: try plainer words")
+        vectors = encode_sentences(self.alignment.model, [[number for _, number in known]]).of(0)
+        return [word for word, _ in known][: len(vectors)], vectors
+
+    def search(self, text, top=10, regions=False):
+        """The photos that a word, a phrase or a sentence fits best, or with `regions` the single regions.
+
+        Example:
+            >>> ki.Collection("index").search("red ball", top=5)
+            []
+        """
+        _, vectors = self.embed(text)
+        return (self.search_regions if regions else self.search_photos)(vectors, top)
+
+    def search_by_photo(self, photo, top=10):
+        """The sentences that fit a photo best; a photo is whatever `ImageSent` takes."""
+        return self.search_sentences(self._image_model.embed_image(photo), top)
+
+    def add_photos(self, photos):
+        """Adds photos by path; one of the same path is replaced."""
+        import tensorflow as tf
+
+        for photo in photos:
+            found = self._image_model.tensors.embed_image(tf.constant([photo_bytes(photo)]))
+            found = {name: value.numpy()[0] for name, value in found.items()}
+            if found["status"] != b"ok":
+                raise InputError(f"{photo}: {found['status'].decode()}")
+            name, mask = str(Path(photo).resolve()), found["region_mask"]
+            self.photos.add([name], [found["regions"][mask]], [found["boxes"][mask]], [name])
+
+    def add_texts(self, texts):
+        """Adds sentences of which the model knows at least one word, for `search_by_photo`."""
+        self.add_sentences(list(texts), [self.embed(text)[1] for text in texts])
 
     @property
     def _mean(self):

@@ -16,6 +16,7 @@ from keras_imagesent.data.atomic import only_writer, remove_leftovers, whole_fil
 from keras_imagesent.data.run_files import read_settings
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
+from keras_imagesent.model.run import BEST, LOG, MODEL, SCORES, SETTINGS, VOCABULARY
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 
 MAY_CHANGE = ("epochs", "patience", "beta")  # settings that a continued run may change
@@ -36,6 +37,7 @@ def fit_run(
     keep=5,
     save_minutes=2.0,
     settings=None,
+    finish=None,
     progress_bar=True,
 ):
     """Trains a compiled model into a run folder; called again on the same folder, it goes on exactly where it was.
@@ -57,6 +59,8 @@ def fit_run(
         keep: how many of the best epochs to keep.
         save_minutes: how often the state is written inside an epoch (it always is at the end of one).
         settings: JSON-able dict of what made this run; a folder made with other settings is refused.
+        finish: function `(model, scores)` called on the copy that is saved, with what `validate` gave: what is chosen
+            on the validation photos is stored there, and the model in training stays as it is.
         progress_bar: whether to show one on stderr.
 
     Returns:
@@ -78,7 +82,7 @@ def fit_run(
     folder = Path(folder)
     with only_writer(folder, busy="another training"):
         (folder / "state").mkdir(exist_ok=True)
-        (folder / "best").mkdir(exist_ok=True)
+        (folder / BEST).mkdir(exist_ok=True)
         for part in ("state", "best"):
             remove_leftovers(folder / part)
         _check_settings(folder, settings or {})
@@ -108,13 +112,13 @@ def fit_run(
             scores = {name: float(value) for name, value in validate(model).items()}
             row = {"epoch": epoch + 1, **losses, **scores, "seconds": round(time.perf_counter() - started, 1)}
             progress["rows"].append(row)
-            _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep)
+            _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep, finish)
             progress |= {"epoch": epoch + 1, "step": 0}
             with writer.as_default(step=epoch + 1):
                 for name, value in row.items():
                     tf.summary.scalar(name, value)
             writer.flush()
-            _write_log(folder / "log.csv", progress["rows"])
+            _write_log(folder / LOG, progress["rows"])
             write_state(state_file, model, progress)
             if progress_bar:
                 print(_epoch_line(row, epochs, monitor, progress["best"][0]["epoch"] == epoch + 1))
@@ -149,7 +153,7 @@ class _Steps(keras.callbacks.Callback):
             raise InputError(
                 f"the loss became {logs['loss']} at epoch {self.progress['epoch'] + 1}, step {step}: the run has "
                 f"diverged. Start again in a new folder with a smaller learning rate (a third, say); "
-                f"the best epochs so far are in {self.state_file.parents[1] / 'best'}"
+                f"the best epochs so far are in {self.state_file.parents[1] / BEST}"
             )
         self.bar.set_postfix(loss=f"{logs['loss']:.4g}", refresh=False)
         self.bar.update()
@@ -174,7 +178,7 @@ def validation_split(prepared, wanted=None):
 
 def keep_vocabulary(vocabulary, folder):
     """Puts the vocabulary into the run folder, unless a run with other words is there."""
-    path = Path(folder) / "vocabulary.json"
+    path = Path(folder) / VOCABULARY
     if path.exists() and Vocabulary.load(path).digest != vocabulary.digest:
         raise InputError(f"{folder} holds a run with another vocabulary: name a new folder")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +186,7 @@ def keep_vocabulary(vocabulary, folder):
 
 
 def _check_settings(folder, settings):
-    path = folder / "settings.json"
+    path = folder / SETTINGS
     settings = json.loads(json.dumps(settings))
     if path.exists() and (folder / "state" / "state.npz").exists():
         old = read_settings(folder)
@@ -210,7 +214,7 @@ def _out_of_patience(progress, patience):
     )
 
 
-def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep):
+def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep, finish):
     """Saves the epoch if it is among the best `keep`; the best of all is also `model.keras`."""
     if not math.isfinite(scores[monitor]):
         raise InputError(f"the validation score {monitor} of epoch {epoch} is {scores[monitor]}: the run has diverged")
@@ -220,15 +224,17 @@ def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep
     progress["best"] = ranked[:keep]
     if entry in progress["best"]:
         twin.set_weights(model.get_weights())
-        path = folder / "best" / entry["file"]
+        if finish:
+            finish(twin, scores)
+        path = folder / BEST / entry["file"]
         with whole_file(path) as unfinished:
             twin.save(unfinished)
         if ranked[0] is entry:
-            with whole_file(folder / "model.keras") as unfinished:
+            with whole_file(folder / MODEL) as unfinished:
                 shutil.copyfile(path, unfinished)
-    write_json(folder / "best" / "scores.json", {"monitor": monitor, "best": progress["best"]})
+    write_json(folder / BEST / SCORES, {"monitor": monitor, "best": progress["best"]})
     kept = {e["file"] for e in progress["best"]}
-    for path in (folder / "best").glob("epoch-*.keras"):
+    for path in (folder / BEST).glob("epoch-*.keras"):
         if path.name not in kept:
             path.unlink()
 

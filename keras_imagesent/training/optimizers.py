@@ -11,14 +11,25 @@ class _ElementwiseClipping:
 
     def __init__(self, *args, clip=5.0, **kwargs):
         super().__init__(*args, **kwargs)
-        self.clip = clip
+        self.clip, self.shares = clip, {}
+
+    def slow_down(self, variables, share):
+        """Takes only a `share` of the learning rate for these variables."""
+        self.shares |= {variable.path: share for variable in variables}
+
+    def rate_of(self, variable, learning_rate):
+        """The learning rate of one variable."""
+        if not self.shares:
+            return learning_rate
+        own = self._trainable_variables[self._get_variable_index(variable)]
+        return learning_rate * self.shares.get(own.path, 1.0)
 
     def clipped(self, gradient):
         gradient = tf.convert_to_tensor(gradient)  # an embedding's slices become dense: each row is clipped once
         return tf.clip_by_value(gradient, -self.clip, self.clip)
 
     def update_step(self, gradient, variable, learning_rate):
-        super().update_step(self.clipped(gradient), variable, learning_rate)
+        super().update_step(self.clipped(gradient), variable, self.rate_of(variable, learning_rate))
 
     def get_config(self):
         return {**super().get_config(), "clip": self.clip}
@@ -41,7 +52,7 @@ class ClippedAdam(_ElementwiseClipping, keras.optimizers.Adam):
             v=self._velocities[index].value.handle,
             beta1_power=self.beta_1**step,
             beta2_power=self.beta_2**step,
-            lr=learning_rate,
+            lr=self.rate_of(variable, learning_rate),
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,

@@ -1,21 +1,20 @@
 """Trains an alignment model into a run folder."""
 
-import json
 import math
 from pathlib import Path
 
 import keras
 import numpy as np
 
-from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.word_vectors import read_word_vectors
-from keras_imagesent.data.atomic import write_json, write_whole
+from keras_imagesent.data.atomic import write_json
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
-from keras_imagesent.data.run_files import read_settings
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.errors import InputError
-from keras_imagesent.evaluation.frame_weight import choose_frame_weight
+from keras_imagesent.evaluation.frame_weight import measure_frame_weights, set_frame_weight
+from keras_imagesent.model.run import SETTINGS, Run
 from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
@@ -57,8 +56,11 @@ def train_alignment(
         The log: one dict for each epoch, with the loss and the validation scores.
 
     Example:
-        rows = train_alignment("prepared/flickr8k", "runs/alignment", epochs=3)
-        max(row["recall_sum"] for row in rows)
+        >>> rows = ki.train_alignment("prepared", "runs/alignment", epochs=1, dim=16, units=16, frame_dim=16)
+        epoch 1/1 ...
+        chose beta=...
+        >>> [row["epoch"] for row in rows]
+        [1]
     """
     settings = alignment_settings(preset, **settings)
     if beta is not None and beta < 0:
@@ -88,10 +90,10 @@ def train_alignment(
 def keep_beta(run, beta, photos):
     """Puts beta into the run's settings: the one given, or the one that suits the validation photos best."""
     if beta is None:
-        beta, measured = choose_beta(load_alignment(run), photos)
+        beta, measured = choose_beta(Run(run, "alignment").model, photos)
         listed = ", ".join(f"{value:g}: {percent:.1f}" for value, percent in measured.items())
-        print(f"beta {beta:g}: equal words of a photo's sentences meet in one region most above chance ({listed})")
-    write_whole(run / "settings.json", json.dumps({**read_settings(run), "beta": beta}, indent=2) + "\n")
+        print(f"chose beta={beta:g}: words keep their regions most consistently ({listed})")
+    write_json(run / SETTINGS, {**Run(run).settings, "beta": beta})
 
 
 class Trainer:
@@ -123,7 +125,7 @@ class Trainer:
             )
             self.measure_centre(model.get_layer("region_encoder").get_layer("centre"))
             if self.extra["start_from"]:
-                _start_from(model, load_alignment(self.extra["start_from"]))
+                _start_from(model, Run(self.extra["start_from"], "alignment").model)
             optimizer = build_optimizer(
                 settings["optimizer"],
                 settings["learning_rate"],
@@ -159,13 +161,14 @@ class Trainer:
             model,
             batches,
             steps,
-            lambda model: choose_frame_weight(model, self.validation_photos),
+            lambda model: measure_frame_weights(model, self.validation_photos),
             out,
             monitor="recall_sum",
             epochs=settings["epochs"],
             patience=settings["patience"],
             save_minutes=self.save_minutes,
             settings={"model": "alignment", **self.extra, **settings},
+            finish=lambda saved, scores: "frame_weight" in scores and set_frame_weight(saved, scores["frame_weight"]),
         )
 
 

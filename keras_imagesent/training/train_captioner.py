@@ -5,16 +5,14 @@ from pathlib import Path
 import keras
 
 from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
-from keras_imagesent.captioning.fine_tune import FineTuning, slow_backbone
+from keras_imagesent.captioning.fine_tune import FineTuning
 from keras_imagesent.captioning.self_critical import END, SelfCritical
 from keras_imagesent.data.caption_pairs import CaptionPairs
-from keras_imagesent.data.run_files import read_settings
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.data.tokenizer import tokenize
-from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.cider import Cider
-from keras_imagesent.model.run import load_keras
+from keras_imagesent.model.run import Run, load_keras
 from keras_imagesent.presets import CAPTIONER_MODEL, SELF_CRITICAL, captioner_settings
 from keras_imagesent.shipped import shipped
 from keras_imagesent.training.devices import choose_strategy
@@ -67,8 +65,10 @@ def train_captioner(
         The log: one dict for each epoch, with the loss and the validation scores.
 
     Example:
-        rows = train_captioner("prepared/flickr8k", "runs/captioner", epochs=3)
-        max(row["cider"] for row in rows)
+        >>> rows = ki.train_captioner("prepared", "runs/captioner", epochs=1, units=16)
+        epoch 1/1 ...
+        >>> [row["epoch"] for row in rows]
+        [1]
     """
     if (both or validation_pairs) and not pairs:
         raise InputError("both and validation_pairs need pairs: a file that `imagesent align --pairs` wrote")
@@ -95,7 +95,7 @@ def train_captioner(
         optimizer = make_optimizer(settings, steps)
         if fine_tune:
             backbone = load_backbone(backbone, learned.feature_dim)
-            slow_backbone(optimizer, backbone, backbone_learning_rate / settings["learning_rate"])
+            optimizer.slow_down(backbone.trainable_variables, backbone_learning_rate / settings["learning_rate"])
             tuning = FineTuning(model, backbone, learned, photos.filenames, Path(fine_tune), size, seed)
             validate = tuning.validate_with(validate, validation_photos.filenames)
             model, batches = tuning.model, tuning.batches
@@ -138,8 +138,7 @@ def train_captioner(
 
 def model_settings(run):
     """The settings of another run that shape the model."""
-    settings = read_settings(run)
-    return {name: settings[name] for name in CAPTIONER_MODEL if name in settings}
+    return {name: value for name, value in Run(run).settings.items() if name in CAPTIONER_MODEL}
 
 
 def choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame):
@@ -158,7 +157,7 @@ def build(pairs, vocabulary, settings, start_from, seed):
     options = {name: settings[name] for name in CAPTIONER_MODEL}
     model = build_captioner(pairs.feature_dim, len(vocabulary), **options)
     if start_from:
-        take_weights(model, vocabulary, Path(start_from))
+        take_weights(model, vocabulary, Run(start_from, "captioner"))
     else:
         set_feature_centring(model, *pairs.mean_and_scale())
         set_output_bias(model, vocabulary.log_frequencies())
@@ -167,15 +166,11 @@ def build(pairs, vocabulary, settings, start_from, seed):
 
 def take_weights(model, vocabulary, run):
     """Takes over another run's weights, centering included."""
-    path = run / "model.keras" if run.is_dir() else run
-    if not path.is_file():
-        raise InputError(f"no model at {path}: start_from names a run folder or a .keras file")
-    other = load_keras(path, "captioner")
-    if [w.shape for w in model.weights] != [w.shape for w in other.weights]:
+    if [weight.shape for weight in model.weights] != [weight.shape for weight in run.model.weights]:
         raise InputError("start_from names a run of another shape: give the same cell, units, word_dim and data")
-    if Vocabulary.load(path.with_name("vocabulary.json")).words != vocabulary.words:
-        raise InputError(f"start_from names a run with other words: {path.with_name('vocabulary.json')}")
-    model.set_weights(other.get_weights())
+    if run.vocabulary.words != vocabulary.words:
+        raise InputError(f"start_from names a run with other words: {run.folder}")
+    model.set_weights(run.model.get_weights())
 
 
 def make_optimizer(settings, steps):

@@ -81,7 +81,7 @@ def photo_model():
     except InputError:
         words = [f"word{i}" for i in range(2537)]
         captioner = build_captioner(1280, len(words), "lstm", 512, 256)
-        part = Run(captioner, Vocabulary(words, [1] * len(words)))
+        part = Run.of(captioner, Vocabulary(words, [1] * len(words)))
         return PhotoModel(build_backbone(weights=None), captioner=part, **search)
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.ranking_loss import ranking_losses
 from keras_imagesent.errors import InputError
+from keras_imagesent.model.run import Run
 from keras_imagesent.training.optimizers import build_optimizer
 
 SMALL = {"feature_dim": 12, "vocabulary_size": 30, "dim": 16, "units": 10, "word_dim": 8, "number_of_regions": 3}
@@ -103,20 +104,20 @@ def test_saved_and_loaded_gives_the_same_numbers(tmp_path):
     )
     model.save(tmp_path / "model.keras")
     for path in (tmp_path, tmp_path / "model.keras"):
-        again = load_alignment(path)
+        again = Run(path, "alignment").model
         np.testing.assert_array_equal(again(ten_pairs())["losses"], model(ten_pairs())["losses"])
     assert again.get_layer("scores").whole_frame
 
 
 def test_what_is_no_alignment_model_is_refused(tmp_path):
     with pytest.raises(InputError, match="no alignment model at"):
-        load_alignment(tmp_path)
+        Run(tmp_path, "alignment").model  # noqa: B018
     (tmp_path / "model.keras").write_bytes(b"nothing")
     with pytest.raises(InputError, match="damaged"):
-        load_alignment(tmp_path)
+        Run(tmp_path, "alignment").model  # noqa: B018
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)], name="other").save(tmp_path / "model.keras")
-    with pytest.raises(InputError, match="'other', which is no alignment model"):
-        load_alignment(tmp_path)
+    with pytest.raises(InputError, match="'other', not alignment"):
+        Run(tmp_path, "alignment").model  # noqa: B018
 
 
 def test_two_devices_give_one_devices_weights():

@@ -9,7 +9,7 @@ import tensorflow as tf
 from PIL import Image
 
 from keras_imagesent.captioning.captioner import build_captioner, log_probs_of
-from keras_imagesent.captioning.fine_tune import FineTuning, build_photo_captioner, slow_backbone
+from keras_imagesent.captioning.fine_tune import FineTuning, build_photo_captioner
 from keras_imagesent.data.caption_pairs import CaptionPairs
 from keras_imagesent.training.optimizers import build_optimizer
 
@@ -40,7 +40,7 @@ def test_both_parts_learn_each_at_its_rate_and_come_apart_again(tmp_path):
     before = [w.numpy() for w in (backbone.get_layer("look").kernel, captioner.get_layer("output").kernel)]
     statistics = backbone.get_layer("norm").moving_mean.numpy()
     optimizer = build_optimizer("adam", 1e-2)
-    slow_backbone(optimizer, backbone, 1e-3)
+    optimizer.slow_down(backbone.trainable_variables, 1e-3)
     tuning.model.compile(optimizer)
     tuning.model.fit(tuning.batches(), steps_per_epoch=2, verbose=0)
     after = [w.numpy() for w in (backbone.get_layer("look").kernel, captioner.get_layer("output").kernel)]

@@ -137,7 +137,7 @@ def test_align_says_which_words_it_leaves_out(folder, capsys, monkeypatch):
     monkeypatch.setattr("keras_imagesent.shipped.shipped", lambda name: folder / name)
     monkeypatch.setattr("keras_imagesent.model.photo_model.shipped", lambda name: folder / name)
     sentence = "a zzz dog " + "runs on the red grass with two " * 3
-    command = ["align", str(folder / "photos/red.jpg"), sentence, "--model", str(folder / "alignment")]
+    command = ["align", str(folder / "photos/red.jpg"), sentence, "--alignment", str(folder / "alignment")]
     assert main(command) == 0
     err = capsys.readouterr().err
     assert "the model does not know zzz: no region for it" in err

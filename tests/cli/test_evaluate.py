@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
         == 0
     )
     pairs = str(folder / "pairs.jsonl")
-    assert main(["align", prepared, "--model", str(folder / "alignment"), "--pairs", pairs, "--beta", "0"]) == 0
+    assert main(["align", prepared, "--alignment", str(folder / "alignment"), "--pairs", pairs, "--beta", "0"]) == 0
     for name, more in {"captioner": [], "regions": ["--pairs", pairs, "--frame"]}.items():
         command = ["train-captioner", prepared, "--out", str(folder / name), *small, *more]
         assert main([*command, "--epochs", "2", "--learning-rate", "0.02"]) == 0
@@ -72,8 +72,8 @@ def test_every_table_is_printed_and_written(folder, capsys):
     [
         (["--split", "val"], "holds vectors of 16 numbers"),
         (["--captioner", "nowhere"], "no run at nowhere"),
-        (["--region-captioner", "run"], "--phrase-boxes FILE"),
-        (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "--photos FOLDER"),
+        (["--region-captioner", "run"], "give phrase_boxes"),
+        (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "say where the photos are"),
         (["--captioner", "{}/captioner", "--split", "dev"], "no split 'dev'"),
         (["--captioner", "{}/captioner", "{}/captioner"], "two runs are called captioner"),
     ],

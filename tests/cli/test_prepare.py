@@ -176,7 +176,7 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--photos", "nowhere"], "nowhere: no such file or folder (--photos)"),
+        (["--photos", "nowhere"], "nowhere: no such file or folder (the photos)"),
         (["--set-aside", "8"], "cannot set aside 8 of 8 training photos"),
         (["--set-aside", "many"], "'many' is not a whole number"),
         (["--set-aside", "-1"], "--set-aside"),
@@ -189,7 +189,7 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
         (["--backbone", "efficientnet-lite0", "--image-size", "100"], "multiple of 32"),
         (["--image-size", "0"], "--image-size: 0 pixels are not from 32 to 2048"),
         (["--image-size", "99968"], "--image-size: 99968 pixels are not from 32 to 2048"),
-        (["--out", "/dev/null/prepared"], "/dev/null: a file. Name a folder with --out"),
+        (["--out", "/dev/null/prepared"], "/dev/null: a file. Name a folder to write to"),
         (["--image-size", "64"], "map.keras takes 32 pixels: add --image-size 32"),
         (["--detector", "yolov9"], "no detector is called 'yolov9'. There are yolov4-tiny, grid"),
         (["--detector", "absent.csv"], "absent.csv: cannot be read as text"),
@@ -221,7 +221,7 @@ def test_other_mistakes(source, tmp_path, capsys):
     assert "gives one vector for a picture, not a map to pool: add --regions crop" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(typed(source, tmp_path / "file")) == 2
-    assert "file: a file. Name a folder with --out" in capsys.readouterr().err
+    assert "file: a file. Name a folder to write to" in capsys.readouterr().err
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all I have")
     assert main(typed(source, tmp_path / "mine")) == 2

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_imagesent.alignment.alignment_model import load_alignment
 from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.snippets import joining_words, opening_words, snippets
 from keras_imagesent.cli.main import main
@@ -23,7 +22,7 @@ from keras_imagesent.evaluation.alignment_tables import (
     read_items,
     retrieval_table,
 )
-from keras_imagesent.model.run import own_beta
+from keras_imagesent.model.run import Run
 from tests.tiny_prepared import PLACES, THINGS, write_tiny_prepared
 
 SMALL = ["--dim", "24", "--units", "16", "--word-dim", "12", "--batch-size", "20", "--learning-rate", "0.01"]
@@ -60,9 +59,9 @@ def test_learns_and_leaves_a_whole_run(folder, prepared):
     names = {path.name for path in (folder / "run").iterdir()}
     assert names >= {"model.keras", "vocabulary.json", "settings.json", "log.csv", "best", "tensorboard", "state"}
     assert len(list((folder / "run" / "best").glob("*.keras"))) == 5
-    encoder = load_alignment(folder / "run").get_layer("region_encoder")
+    encoder = Run(folder / "run").model.get_layer("region_encoder")
     assert encoder.get_layer("feature_dropout").rate == 0.1 and encoder.get_layer("region_projection").units == 24
-    mean = np.asarray(load_alignment(folder / "run").get_layer("region_encoder").get_layer("centre").mean)
+    mean = np.asarray(encoder.get_layer("centre").mean)
     photos = prepared.load("train")
     np.testing.assert_allclose(mean, photos.region_features.astype("f4").mean(axis=(0, 1)), atol=1e-3)
 
@@ -90,13 +89,15 @@ def test_learns_from_what_the_detector_took_the_regions_for(tmp_path, capsys):
     write_tiny_prepared(tmp_path / "prepared", named=True)
     command = ["train-alignment", str(tmp_path / "prepared"), *SMALL, "--epochs", "12", "--out"]
     assert main([*command, str(tmp_path / "named"), "--classes"]) == 0
-    assert load_alignment(tmp_path / "named").input["class_scores"].shape == (None, 4, len(THINGS))
+    assert Run(tmp_path / "named").model.input["class_scores"].shape == (None, 4, len(THINGS))
     assert max(row["search_r10"] for row in log_of(tmp_path / "named")) > 90
     assert main([*command, str(tmp_path / "blind")]) == 0  # as the paper: the vectors alone, and here they say nothing
-    assert "class_scores" not in load_alignment(tmp_path / "blind").input
+    assert "class_scores" not in Run(tmp_path / "blind").model.input
     assert max(row["search_r10"] for row in log_of(tmp_path / "blind")) < 70
     phrases = tmp_path / "phrases.jsonl"
-    assert main(["align", str(tmp_path / "prepared"), "--model", str(tmp_path / "named"), "--out", str(phrases)]) == 0
+    assert (
+        main(["align", str(tmp_path / "prepared"), "--alignment", str(tmp_path / "named"), "--out", str(phrases)]) == 0
+    )
     assert "doesn't match the expected structure" not in capsys.readouterr().err
 
 
@@ -108,7 +109,7 @@ def test_a_run_starts_from_another(folder):
 
 def test_phrases_and_pairs_of_a_split(folder, capsys):
     out, pairs = folder / "phrases.jsonl", folder / "pairs.jsonl"
-    command = ["align", str(folder / "prepared"), "--model", str(folder / "run"), "--split", "val"]
+    command = ["align", str(folder / "prepared"), "--alignment", str(folder / "run"), "--split", "val"]
     assert main([*command, "--out", str(out), "--pairs", str(pairs), "--beta", "0"]) == 0
     assert "40 sentences" in capsys.readouterr().out
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -151,7 +152,7 @@ def test_snippets_name_one_thing_each_and_leave_nothing_open():
 
 
 def test_tables(folder, prepared):
-    photos, run = prepared.load("val"), str(folder / "run")
+    photos, run = prepared.load("val"), Run(folder / "run", "alignment")
     table = retrieval_table({"tiny": run}, photos, "val", average=True, command="imagesent evaluate")
     assert [row[0] for row in table.rows] == ["tiny", "tiny, its 5 best epochs", "the paper's BRNN, Flickr8K test"]
     best = max(log_of(folder / "run"), key=lambda row: row["recall_sum"])
@@ -161,18 +162,16 @@ def test_tables(folder, prepared):
     assert json.loads(table.to_json())["split"] == "val"
 
     items = read_items(folder / "prepared" / "phrase_boxes.csv")
-    grounding = grounding_table({"tiny": run}, photos, prepared.vocabulary, items, "val", betas={"tiny": 0.1})
+    grounding = grounding_table({"tiny": run}, photos, items, "val")
     accuracy = {row[0]: row[1] for row in grounding.rows}
-    assert accuracy["tiny"] > 80 and accuracy["tiny, MRF with beta 0.1"] > 60
+    assert accuracy["tiny"] > 80 and accuracy[f"tiny, MRF with beta {run.beta:g}"] > 60
     assert accuracy["whole frame"] == 0 and accuracy["random region"] == pytest.approx(25)
     assert accuracy["best region"] == 100 and accuracy["largest detector score"] == 0
-    beta, found = choose_beta(load_alignment(run), photos, betas=(0.0, 0.2, 100.0))
+    beta, found = choose_beta(run.model, photos, betas=(0.0, 0.2, 100.0))
     assert found[beta] == max(found.values()) and found[100.0] < found[0.0]
-    assert (
-        own_beta(folder / "run") == choose_beta(load_alignment(run), photos)[0]
-    )  # training chose it there, and kept it
+    assert run.beta == choose_beta(run.model, photos)[0]  # training chose it there, and kept it
 
-    words, regions = magnitude_tables(run, photos, prepared.vocabulary, "val")
+    words, regions = magnitude_tables(run, photos, "val")
     smallest, largest = ([row[column] for row in words.rows] for column in (0, 2))
     assert smallest == sorted(smallest) and largest == sorted(largest, reverse=True) and smallest[0] < largest[0]
     assert regions.rows[0][2] >= regions.rows[-1][2] and len({row[0] for row in regions.rows}) == 20
@@ -191,9 +190,9 @@ def test_tables(folder, prepared):
         (["train-alignment", "PREPARED", "--out", "x", "--word-vectors", "none.txt"], "no word vectors at none.txt"),
         (["train-alignment", "PREPARED", "--out", "x", "--devices", "gpu:7"], "no device 'gpu:7' here"),
         (["train-alignment", "PREPARED", "--out", "RUN", "--dim", "25"], "holds a run with other settings"),
-        (["align", "PREPARED", "--model", "RUN"], "say where to write"),
-        (["align", "PREPARED", "--model", "nowhere", "--out", "x"], "no alignment model at nowhere"),
-        (["align", "PREPARED", "--model", "RUN", "--out", "x", "--beta", "-1"], "--beta must be 0 or more"),
+        (["align", "PREPARED", "--alignment", "RUN"], "say where to write"),
+        (["align", "PREPARED", "--alignment", "nowhere", "--out", "x"], "no alignment model at nowhere"),
+        (["align", "PREPARED", "--alignment", "RUN", "--out", "x", "--beta", "-1"], "--beta must be 0 or more"),
         (["align", "nothing.jpg", "a dog"], "neither a photo nor a prepared folder"),
     ],
 )
@@ -223,4 +222,4 @@ def test_the_users_own_script(folder, prepared):
     )
     assert result.returncode == 0, result.stderr[-2000:]
     assert result.stdout.count("'recall_sum'") == 5
-    assert load_alignment(folder / "own.keras").get_layer("scores").score == "max_sim"
+    assert Run(folder / "own.keras", "alignment").model.get_layer("scores").score == "max_sim"

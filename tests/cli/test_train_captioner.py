@@ -112,7 +112,7 @@ def test_settings_of_a_folder_are_kept(folder, capsys):
         (["--units", "0"], "units must be above 0"),
         (["--pairs", "nothing.jsonl"], "no file nothing.jsonl"),
         (["--validation", "test"], "has no split test"),
-        (["--start-from", "nowhere"], "no model at"),
+        (["--start-from", "nowhere"], "no captioner model at nowhere"),
     ],
 )
 def test_mistakes_end_in_a_line(folder, tmp_path, capsys, wrong, message):

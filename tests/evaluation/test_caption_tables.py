@@ -12,10 +12,12 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation import caption_tables, coco_extra
 from keras_imagesent.evaluation.baselines import human_agreement, nearest_captions
 from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
-from keras_imagesent.evaluation.caption_tables import CaptionRun, choose, n_best
 from keras_imagesent.evaluation.grounding import Item
 from keras_imagesent.evaluation.novelty import novelty
 from keras_imagesent.evaluation.region_snippets import read_region_snippets, regions_of_phrases
+from keras_imagesent.model.caption_search import CaptionSearch
+from keras_imagesent.model.rerank import choose, n_best
+from keras_imagesent.model.run import Run
 from tests.tiny_prepared import FEATURES, write_tiny_prepared
 
 
@@ -65,7 +67,7 @@ def test_truth_of_scenes_as_the_captioner_ranks_and_as_the_alignment_does(monkey
     ranked = {"0.jpg": [falsely, truly], "1.jpg": [truly], "2.jpg": [falsely, truly], "3.jpg": [falsely]}
     run = SimpleNamespace(beam=3, vectors=lambda some: some.filenames)
     run.captions = lambda files, beam: [ranked[file][0][0] for file in files]
-    monkeypatch.setattr(caption_tables, "CaptionRun", lambda path: run)
+    monkeypatch.setattr(caption_tables, "CaptionSearch", lambda path: run)
     monkeypatch.setattr(caption_tables, "n_best", lambda model, alignment, some, n: [ranked[f] for f in some.filenames])
 
     own = [["best, beam 3", 50.0, 2], ["best, beam 160", 50.0, 2]]
@@ -86,9 +88,9 @@ def test_the_n_best_come_with_their_mean_log_probability_and_the_alignments_own_
         (tmp_path / name).mkdir()
         model.save(tmp_path / name / "model.keras")
         words.save(tmp_path / name / "vocabulary.json")
-    run = CaptionRun(tmp_path / "captioner")
+    run = CaptionSearch(Run(tmp_path / "captioner", "captioner"))
     regions = encode_photos(aligner, photos.regions())
-    for row, group in enumerate(n_best(run, tmp_path / "alignment", photos, 6)):
+    for row, group in enumerate(n_best(run, Run(tmp_path / "alignment", "alignment"), photos, 6)):
         assert len(group) == 6
         for text, rank, score in group:
             ids = np.zeros((1, 20), np.int32)

@@ -11,7 +11,7 @@ from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
-from keras_imagesent.model.run import Run, load_run
+from keras_imagesent.model.run import Run
 from tests.serving.photos import draw, encode, odd_photos
 from tests.serving.tiny import CLASSES, FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
 
@@ -103,7 +103,7 @@ def test_words_look_for_their_regions_with_the_detectors_prior_in_full_and_score
     alignment = build_alignment(
         FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, prior=0.25, classes=CLASSES, max_words=12
     )
-    parts = {"captioner": model.captioner, "alignment": Run(alignment, VOCABULARY)}
+    parts = {"captioner": model.captioner, "alignment": Run.of(alignment, VOCABULARY)}
     placed = PhotoModel(model.backbone, model.extractor.get_layer("tiny_detector"), **parts, beta=0.0)
     answer = numpy(placed.align(tf.constant([JPEG]), tf.constant(["a dog runs"])))
     image = numpy(placed.embed_image(tf.constant([JPEG])))
@@ -141,7 +141,7 @@ def test_rerank_divides_by_the_length_and_speaks_the_alignments_own_words():
     images = tf.constant([encode(draw(90, 60, seed)) for seed in range(3)])
     model = tiny_photo_model()
     other = Vocabulary(["zebra", *WORDS[:0:-1]], [1] * len(WORDS))  # the other way round, without the first word
-    parts = {"captioner": model.captioner, "alignment": Run(model.alignment.model, other)}
+    parts = {"captioner": model.captioner, "alignment": Run.of(model.alignment.model, other)}
     settings = {**parts, "beam": 20, "captions": 20, "max_length": 10, "length_penalty": 0.7}
     detector = model.extractor.get_layer("tiny_detector")
     found = numpy(PhotoModel(model.backbone, detector, **settings, rerank=0.05).caption(images))
@@ -183,20 +183,20 @@ def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
     run.mkdir()
     model.captioner.model.save(run / "model.keras")
     with pytest.raises(InputError, match="no vocabulary"):
-        load_run(run, "captioner")
+        Run(run, "captioner").vocabulary  # noqa: B018
     VOCABULARY.save(run / "vocabulary.json")
-    part = load_run(run, "captioner")
+    part = Run(run, "captioner")
     assert part.vocabulary.words == WORDS
     assert part.metrics == {}
     (run / "best").mkdir()
     (run / "best" / "scores.json").write_text('{"best": [{"scores": {"cider": 50.0}}, {"scores": {"cider": 49.0}}]}')
-    assert load_run(run, "captioner").metrics == {"cider": 50.0}
-    assert load_run(run / "model.keras", "captioner").vocabulary.words == WORDS
+    assert Run(run, "captioner").metrics == {"cider": 50.0}
+    assert Run(run / "model.keras", "captioner").vocabulary.words == WORDS
     (tmp_path / "junk.keras").write_bytes(b"junk")
     with pytest.raises(InputError, match="junk.keras"):
         load_photo_model(backbone=tmp_path / "junk.keras")
     with pytest.raises(InputError, match="none"):
-        load_run(tmp_path / "none", "captioner")
+        Run(tmp_path / "none", "captioner").model  # noqa: B018
 
     backbone = tmp_path / "backbone.keras"
     model.backbone.save(backbone)
@@ -211,5 +211,5 @@ def test_run_folders_and_what_is_wrong_with_them(model, tmp_path):
 def test_alignment_run_folder(model, tmp_path):
     model.alignment.model.save(tmp_path / "model.keras")
     VOCABULARY.save(tmp_path / "vocabulary.json")
-    part = load_run(tmp_path, "alignment")
+    part = Run(tmp_path, "alignment")
     assert isinstance(part.model.get_layer("region_encoder"), keras.Model)

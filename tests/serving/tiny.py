@@ -44,7 +44,7 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     backbone, detector = tiny_backbone(), tiny_detector()
     captioner = build_captioner(FEATURES, len(WORDS), cell=cell, units=24, word_dim=12, max_words=10)
     if not whole:
-        return PhotoModel(backbone, captioner=Run(captioner, VOCABULARY, {"cell": cell}), **settings)
+        return PhotoModel(backbone, captioner=Run.of(captioner, VOCABULARY, {"cell": cell}), **settings)
     region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
     alignment = build_alignment(
         FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, classes=CLASSES, max_words=12
@@ -52,9 +52,9 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
     return PhotoModel(
         backbone,
         detector,
-        captioner=Run(captioner, VOCABULARY, {"cell": cell}, {"cider": 50.0}),
-        region_captioner=Run(region_captioner, VOCABULARY),
-        alignment=Run(alignment, VOCABULARY),
+        captioner=Run.of(captioner, VOCABULARY, {"cell": cell}, {"cider": 50.0}),
+        region_captioner=Run.of(region_captioner, VOCABULARY),
+        alignment=Run.of(alignment, VOCABULARY),
         **settings,
     )
 

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-PROPOSALS = 19
+from keras_imagesent.regions.select_boxes import PROPOSALS
 
 
 def build_detections(serve, image_size, name):

@@ -1,0 +1,79 @@
+"""Trained models as files that run without this package."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_imagesent.data.photo_bytes import Photo, photo_bytes
+from keras_imagesent.errors import InputError
+
+FORMATS = ("saved-model", "onnx", "litert")
+
+
+def export(
+    model,
+    out: str | Path,
+    format: str = "saved-model",
+    float16: bool = False,
+    photos: Sequence[Photo] = (),
+    documents: Sequence[Path] = (),
+) -> list[Path]:
+    """Writes a loaded model for TF Serving, ONNX Runtime or LiteRT.
+
+    Args:
+        model: from `load`.
+        out: folder to write to. A SavedModel becomes the next version in it, as TF Serving has it, and the folder's
+            name is the model's name.
+        format: "saved-model", "onnx" or "litert".
+        float16: whether weights are stored in float16, at half the size (LiteRT writes both).
+        photos: real photos, for the ranges of int8 and for warm-up requests; without them scenes are drawn.
+        documents: files to put beside the model, such as its card.
+
+    Returns:
+        The files or folders that were written.
+
+    Example:
+        >>> [path.name for path in ki.export(model, "exported/imagesent")]
+        ['1']
+    """
+    if format not in FORMATS:
+        raise InputError(f"no format {format!r}: there are {', '.join(FORMATS)}")
+    out, photo_model = Path(out), getattr(model, "tensors", model)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file: name a folder to write to")
+    photos = [photo_bytes(photo) for photo in photos]
+    if format == "saved-model":
+        from keras_imagesent.serving.half_weights import halve_weights
+        from keras_imagesent.serving.saved_model import export_saved_model
+
+        if float16:
+            runs = (photo_model.captioner, photo_model.region_captioner, photo_model.alignment)
+            parts = [photo_model.backbone, photo_model.extractor, *(run and run.model for run in runs)]
+            halve_weights([part for part in parts if part is not None])
+        return [export_saved_model(photo_model, out, documents, photos[:1])]
+    if format == "onnx":
+        from keras_imagesent.serving.onnx_export import export_onnx
+
+        written = export_onnx(photo_model, out, half=float16)
+    else:
+        from keras_imagesent.serving.litert_export import export_litert
+
+        written = export_litert(photo_model, out, photos=_pixels(photos, photo_model.image_size))
+    for document in documents:
+        shutil.copy(document, out)
+    return written
+
+
+def _pixels(photos, size):
+    """Pixels (N,S,S,3) of the photos, or of drawn scenes where there are none."""
+    from keras_imagesent.data.scenes import make_scenes
+    from keras_imagesent.regions.pillow_photo import read_pixels
+
+    if not photos:
+        with tempfile.TemporaryDirectory() as folder:
+            make_scenes(Path(folder) / "scenes", 50)
+            photos = [file.read_bytes() for file in sorted((Path(folder) / "scenes" / "images").iterdir())]
+    return np.stack([read_pixels(photo, size) for photo in photos])
