@@ -57,6 +57,15 @@ def test_whatever_is_imported_first(first):
     assert in_a_new_process(code).split() == ["captioner"]
 
 
+@pytest.mark.parametrize("name", ["alignment", "captioner", "region_captioner"])
+def test_a_shipped_run_tells_its_settings_and_scores(name):
+    run = ki.Run(shipped(name))
+    assert run.settings["model"] == name.removeprefix("region_") and run.metrics and len(run.vocabulary) > 1000
+    assert run.log == []
+    with pytest.raises(ki.InputError, match="no best epochs"):
+        run.best_epochs  # noqa: B018
+
+
 def test_every_registered_layer_is_in_the_table():
     registered = {}
     for path in ROOT.rglob("*.py"):

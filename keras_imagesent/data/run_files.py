@@ -30,14 +30,18 @@ def read_settings(run: str | Path) -> dict:
 
 
 def read_best(run: str | Path) -> list[dict]:
-    """A run's best epochs, best first, each with `file`, `score` and `scores`; empty if there are none."""
+    """A run's best epochs, best first, each with its `scores` and, where the epochs were kept, its `file`.
+
+    Empty if there are none. Shipped models tell their scores without bringing the epochs.
+    """
     path = _folder(run) / "best" / "scores.json"
     if not path.is_file():
         return []
     best = _read_object(path).get("best")
     try:
         for entry in best:
-            if Path(entry["file"]).name != entry["file"] or not all(map(_is_number, entry["scores"].values())):
+            file = entry.get("file", "")
+            if Path(file).name != file or not all(map(_is_number, entry["scores"].values())):
                 raise ValueError
         if not best:
             raise ValueError

@@ -98,7 +98,7 @@ class Run:
     @property
     def best_epochs(self) -> list["Run"]:
         """The best epochs that were kept, the best first."""
-        best = read_best(self.folder) if self.folder.is_dir() else []
+        best = [entry for entry in read_best(self.folder) if "file" in entry] if self.folder.is_dir() else []
         if not best:
             raise InputError(f"{self.folder} holds no best epochs: name the run folder of a training")
         return [Run(self.folder / BEST / entry["file"], self.kind) for entry in best]
