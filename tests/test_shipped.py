@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_imagesent.errors import InputError
-from keras_imagesent.shipped import save_small, shipped
+from keras_imagesent.model.save_small import save_small
+from keras_imagesent.shipped import shipped
 
 
 def test_small_files_hold_the_rounded_weights_at_less_than_half_the_size(tmp_path):

@@ -126,5 +126,5 @@ def test_snippets_of_several_annotators_are_each_others_references(tmp_path):
         ("brown cake", ["chocolate cake", "a plate"]),
     ]
     path.write_text("filename,snippet,x0,y0,x1,y1\na.jpg,cake,0,0,1,1\n")
-    with pytest.raises(InputError, match="'annotator'"):
+    with pytest.raises(InputError, match="annotator"):
         read_region_snippets(path)
