@@ -11,7 +11,6 @@ Models that are not named are the shipped ones.
   imagesent export exported/litert --format litert --photos photos/
 """
 
-import shutil
 from pathlib import Path
 
 PARTS = {
@@ -68,9 +67,10 @@ def run(args):
         raise InputError(f"{args.out} is a file: name a folder to write to")
     photos = read_photos(args.photos)
 
-    from keras_imagesent.model.photo_model import load_photo_model
+    from keras_imagesent.model.image_sent import load
+    from keras_imagesent.serving.export import documents, export
 
-    model = load_photo_model(
+    model = load(
         **{name: getattr(args, name) for name in (part.replace("-", "_") for part in PARTS)},
         beam=args.beam,
         captions=args.captions,
@@ -79,27 +79,8 @@ def run(args):
         beta=args.beta,
         rerank=args.rerank,
     )
-    if args.float16 and args.format == "saved-model":
-        from keras_imagesent.serving.half_weights import halve_weights
-
-        parts = (model.captioner, model.region_captioner, model.alignment)
-        halve_weights([model.backbone, model.extractor, *(part.model for part in parts)])
     papers = [*documents(all(getattr(args, part.replace("-", "_")) is None for part in PARTS)), *args.card]
-    if args.format == "saved-model":
-        from keras_imagesent.serving.saved_model import export_saved_model
-
-        written = [export_saved_model(model, args.out, papers, photos[:1])]
-    elif args.format == "onnx":
-        from keras_imagesent.serving.onnx_export import export_onnx
-
-        written = export_onnx(model, args.out, half=args.float16)
-    else:
-        from keras_imagesent.serving.litert_export import export_litert
-
-        written = export_litert(model, args.out, photos=representative(photos, model.image_size))
-    if args.format != "saved-model":
-        for paper in papers:
-            shutil.copy(paper, args.out)
+    written = export(model, args.out, args.format, args.float16, photos, papers)
     for path in written:
         size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
         print(f"{path}  {size / 1e6:.1f} MB")
@@ -117,31 +98,3 @@ def read_photos(folder, most=100):
     if not files:
         raise InputError(f"{folder} has no .jpg or .png photo: give a folder with photos")
     return [file.read_bytes() for file in files]
-
-
-def representative(photos, size):
-    """Pixels (N,S,S,3) of the photos, or of drawn scenes where there are none."""
-    import tempfile
-
-    import numpy as np
-
-    from keras_imagesent.data.scenes import make_scenes
-    from keras_imagesent.regions.pillow_photo import read_pixels
-
-    if not photos:
-        with tempfile.TemporaryDirectory() as folder:
-            make_scenes(Path(folder) / "scenes", 50)
-            photos = [file.read_bytes() for file in sorted((Path(folder) / "scenes" / "images").iterdir())]
-    return np.stack([read_pixels(photo, size) for photo in photos])
-
-
-def documents(shipped_models):
-    """LICENSE and NOTICE of this package as far as they are installed; the card, if the models are the shipped ones."""
-    import keras_imagesent
-
-    root = Path(keras_imagesent.__file__).parent
-    places = [root.parent, *root.parent.glob("keras_imagesent-*.dist-info/licenses")]
-    found = [place / name for name in ("LICENSE", "NOTICE") for place in places]
-    if shipped_models:
-        found += [place / "saved_models" / "MODEL_CARD.md" for place in (root, root.parent)]
-    return [path for path in found if path.is_file()]

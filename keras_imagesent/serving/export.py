@@ -61,13 +61,13 @@ def export(
     else:
         from keras_imagesent.serving.litert_export import export_litert
 
-        written = export_litert(photo_model, out, photos=_pixels(photos, photo_model.image_size))
+        written = export_litert(photo_model, out, photos=representative(photos, photo_model.image_size))
     for document in documents:
         shutil.copy(document, out)
     return written
 
 
-def _pixels(photos, size):
+def representative(photos, size):
     """Pixels (N,S,S,3) of the photos, or of drawn scenes where there are none."""
     from keras_imagesent.data.scenes import make_scenes
     from keras_imagesent.regions.pillow_photo import read_pixels
@@ -77,3 +77,13 @@ def _pixels(photos, size):
             make_scenes(Path(folder) / "scenes", 50)
             photos = [file.read_bytes() for file in sorted((Path(folder) / "scenes" / "images").iterdir())]
     return np.stack([read_pixels(photo, size) for photo in photos])
+
+
+def documents(shipped_models: bool) -> list[Path]:
+    """LICENSE and NOTICE of this package as far as they are installed; the card, if the models are the shipped ones."""
+    root = Path(__file__).parents[1]
+    places = [root.parent, *root.parent.glob("keras_imagesent-*.dist-info/licenses")]
+    found = [place / name for name in ("LICENSE", "NOTICE") for place in places]
+    if shipped_models:
+        found += [place / "saved_models" / "MODEL_CARD.md" for place in (root, root.parent)]
+    return [path for path in found if path.is_file()]

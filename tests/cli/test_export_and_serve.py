@@ -4,8 +4,9 @@ import socket
 
 import pytest
 
-from keras_imagesent.cli.export import documents, read_photos, representative
+from keras_imagesent.cli.export import read_photos
 from keras_imagesent.cli.main import main
+from keras_imagesent.serving.export import documents, representative
 
 
 @pytest.mark.parametrize(
