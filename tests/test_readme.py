@@ -95,9 +95,9 @@ def test_the_commands_of_the_readme_work(folder):
                 assert "a dog runs over the grass" in output
             if "curl" in command:
                 assert json.loads(output[output.index("{") :])["predictions"][0]["captions"][0]
-                (client,) = blocks("python")
-                asked = run(f"{PYTHON} -c '{client.strip()}'", folder)
-                assert asked.wait(300) == 0
+                for block in blocks("python"):  # the models in Python, and the server's client
+                    asked = run(f"{PYTHON} -c '{block.strip()}'", folder)
+                    assert asked.wait(300) == 0
                 server.send_signal(signal.SIGTERM)
                 assert server.wait(60) == 0
     finally:
