@@ -171,11 +171,6 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
     if all(region.snippet for region in regions):
         rows.append(["people", *scorer.score([region.snippet for region in regions]).values()])
-    else:
-        several, candidates, references = human_agreement([region.references for region in regions])
-        if candidates:
-            label = f"people, on the {len(several)} boxes with several phrases"
-            rows.append([label, *CaptionScorer(references).score(candidates).values()])
     rows += PAPER_REGIONS
     note = (
         f"{len(regions)} boxes drawn by people, {sum(len(r.references) for r in regions)} references, most of them "

@@ -22,8 +22,7 @@ class DescribedRegion:
 def regions_of_phrases(items):
     """Each human box once, with all phrases drawn for it as its references.
 
-    `items` are those of `read_phrase_boxes` or `read_entities`. A box with several phrases gives people's agreement:
-    the first against the rest (`human_agreement`).
+    `items` are those of `read_phrase_boxes` or `read_entities`.
 
     Example:
         >>> regions_of_phrases(read_phrase_boxes("phrase_boxes_dev.csv"))[0].references

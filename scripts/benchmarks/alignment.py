@@ -14,6 +14,7 @@ from keras_imagesent.evaluation.retrieval import score_pairs
 from keras_imagesent.training.optimizers import build_optimizer
 
 BATCH, REGIONS, LENGTH, FEATURES, DIM, UNITS, WORD_DIM, VOCABULARY = 100, 20, 20, 1280, 1000, 512, 300, 2537
+SCORED_PHOTOS = 500
 RUNS = 15
 
 
@@ -144,9 +145,9 @@ def torch_step(batch):
 
 
 def scoring():
-    """All pairs of 500 photos and 2,500 sentences beside one large product of the same operands."""
+    """All pairs of 500 photos and their 2,500 sentences beside one large product of the same operands."""
     rng = np.random.default_rng(0)
-    photos, sentences, length = 500, 2500, 11
+    photos, sentences, length = SCORED_PHOTOS, 5 * SCORED_PHOTOS, 11
     regions = rng.standard_normal((photos, REGIONS, DIM), np.float32)
     words = Words(rng.standard_normal((sentences * length, DIM), np.float32), np.full(sentences, length))
     mask, flat = np.ones((photos, REGIONS), bool), regions.reshape(-1, DIM)
