@@ -136,7 +136,7 @@ class ImageSent:
         """
         self._need("detector", "alignment")
         many = not isinstance(sentence, str)
-        if many != _is_many(photo) or (many and len(photo) != len(sentence)):
+        if many != _is_many(photo) or (many and len(photo) != len(sentence)):  # type: ignore[arg-type]
             raise InputError("align takes one photo with one sentence, or a list of photos with a list of as many")
         found = self._ask(self.tensors.align, photo, list(sentence) if many else [sentence])
 
@@ -159,7 +159,7 @@ class ImageSent:
         """
         self._need("detector", "alignment")
         found = self._ask(self.tensors.embed_image, photo)
-        return found.answer(lambda row: np.float32(row("regions")[0])[np.array(row("region_mask")[0])])
+        return found.answer(lambda row: np.asarray(row("regions")[0], np.float32)[np.array(row("region_mask")[0])])
 
     def embed_sentence(self, sentence: str | Sequence[str]) -> np.ndarray | list[np.ndarray]:
         """The vectors of a sentence's known words in the space that they share with regions (Eq. 6): `(T, D)`.
