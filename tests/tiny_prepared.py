@@ -12,10 +12,11 @@ FEATURES = 16
 PLACES = np.array([[0, 0, 1, 1], [0.05, 0.2, 0.45, 0.8], [0.55, 0.2, 0.95, 0.8], [0.3, 0, 0.4, 0.1]], "<f4")
 
 
-def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False):  # noqa: B006
+def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False, parts=1):  # noqa: B006
     """Regions: the whole frame (something of both things), the two things, and a patch of noise. Two sentences a photo.
 
-    With `named`, a detector has said which thing each region is, and the vectors say nothing.
+    With `named`, a detector has said which thing each region is, and the vectors say nothing. The training photos are
+    in so many `parts`, shards of equal size.
 
     Returns the opened folder; `phrase_boxes.csv` in it has the true box of every phrase.
     """
@@ -43,7 +44,8 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=F
     vocabulary = Vocabulary.from_captions([c for *_, captions in pictures["train"] for c in captions], threshold=1)
     vocabulary = Vocabulary(*zip(*[p for p in zip(vocabulary.words, vocabulary.counts) if p[0] != "zzz"]), 9)  # noqa: B905
     vocabulary.save(folder / shards.VOCABULARY_FILE)
-    sizes = {split: {"photos": number, "shards": 1} for split, number in photos.items()}
+    number_of = {split: parts if split == "train" else 1 for split in photos}
+    sizes = {split: {"photos": number, "shards": number_of[split]} for split, number in photos.items()}
     settings = {"format": 1, "splits": sizes, "number_of_regions": 4, "feature_dim": FEATURES}
     settings["classes"] = len(THINGS) if named else 0
     shards.write_json(folder / shards.SETTINGS_FILE, settings)
@@ -71,9 +73,11 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=F
             }
             records.append(shards.encode_record(fields))
             photo_id += 1
-        writer = shards.ShardWriter(folder / shards.shard_name(split, 0, 1))
-        writer.write(0, records)
-        writer.finish(1)
+        size = -(-len(records) // number_of[split])
+        for index in range(number_of[split]):
+            writer = shards.ShardWriter(folder / shards.shard_name(split, index, number_of[split]))
+            writer.write(0, records[index * size : (index + 1) * size])
+            writer.finish(1)
     with open(folder / "phrase_boxes.csv", "w", newline="") as file:
         csv.writer(file).writerows([["filename", "phrase", "x0", "y0", "x1", "y1"], *phrases])
     return shards.Prepared.open(folder)

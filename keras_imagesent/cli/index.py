@@ -1,7 +1,8 @@
 """Store the regions of photos, and sentences, so that `imagesent search` finds them.
 
-Photos are added to what the index holds already; a photo of the same path replaces the old one. The index keeps a copy
-of the alignment model that made it.
+Photos are added to what the index holds already; a photo of the same path replaces the old one, and is left out if its
+file has not changed: the same command goes on where a killed one was. The index keeps a copy of the alignment model
+that made it.
 
 example:
   imagesent index photos/                                   (into the folder ./index)
@@ -87,22 +88,45 @@ def open_index(args):
         with only_writer(args.index):
             if not (args.index / "collection.json").exists():  # another `imagesent index` may have been faster
                 return Collection.create(args.index, args.alignment, args.dtype, args.qdrant), part
-    if args.alignment or args.qdrant:
-        raise InputError(f"{args.index} has its model and its store already: make a new index for others")
-    return Collection(args.index), Run(model_folder, "alignment")
+    collection = Collection(args.index)
+    if args.qdrant and args.qdrant != collection.settings["qdrant"]:
+        raise InputError(f"{args.index} has its store already: make a new index for another")
+    if args.alignment and not same_model(args.alignment, model_folder):
+        raise InputError(f"{args.index} has its model already: make a new index for another")
+    return collection, Run(model_folder, "alignment")
+
+
+def same_model(run, model_folder):
+    """Whether a run's model is the one that the index was made with: the same command may be given again."""
+    file = run / "model.keras" if run.is_dir() else run
+    return file.is_file() and file.read_bytes() == (model_folder / "model.keras").read_bytes()
 
 
 def add_photos(collection, photos, complain, args):
-    """Extracts and adds photos; those that cannot be read are complained of."""
+    """Extracts and adds photos; those that cannot be read are complained of, those there as they are left out."""
     import tensorflow as tf
     from tqdm import tqdm
 
     from keras_imagesent.model.photo_model import load_photo_model
+    from keras_imagesent.search.where import about_photo
 
+    names = [str(photo.resolve()) for photo in photos]
+    about = {name: about_photo(name) for name in names}
+    there = collection.photos.versions(names)
+    same = {name for name in names if name in there and there[name] == about[name].get("version")}
+    if same:
+        print(f"{len(same)} of {len(photos)} photos are in the index as they are")
+    photos = [photo for photo, name in zip(photos, names, strict=True) if name not in same]
+    if not photos:
+        return
     model = load_photo_model(
         args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
     )
     groups, boxes, paths = [], [], []
+
+    def store():
+        collection.photos.add(paths, groups, boxes, paths, [about[path] for path in paths])
+
     batches = -(-len(photos) // PHOTOS_AT_ONCE)
     for batch, contents in tqdm(read_in_batches(photos, complain), total=batches, desc="photos", disable=None):
         found = model.embed_image(tf.constant(contents))
@@ -115,19 +139,27 @@ def add_photos(collection, photos, complain, args):
             boxes.append(box[mask])
             paths.append(str(Path(path).resolve()))
         if len(paths) >= PHOTOS_IN_MEMORY:
-            collection.photos.add(paths, groups, boxes, paths)
+            store()
             groups, boxes, paths = [], [], []
-    collection.photos.add(paths, groups, boxes, paths)
+    store()
 
 
 def add_prepared(collection, part, folder, split, photos_folder):
     """Adds a prepared split, a shard at a time: its region vectors and its sentences."""
     from keras_imagesent.alignment.encode import encode_photos
-    from keras_imagesent.data.shards import Prepared
+    from keras_imagesent.data.shards import Prepared, digest
+    from keras_imagesent.search.where import about_photo
 
     prepared = Prepared.open(folder)
+    version = f"{digest(prepared.settings)}-{split}"
     for shard in prepared.shards(split):
         photos = prepared.read([shard])
+        there = collection.photos.versions(photos.filenames)
+        if all(there.get(name) == version for name in photos.filenames):
+            continue  # a run that was killed has stored them, sentences first
+        sentences = [text for captions in photos.captions for text in captions]
+        names = [name for name, captions in zip(photos.filenames, photos.captions, strict=True) for _ in captions]
+        add_sentences(collection, part, sentences, names)
         regions = encode_photos(part.model, photos.regions())
         present = photos.region_mask
         paths = [str((photos_folder / name).resolve()) if photos_folder else name for name in photos.filenames]
@@ -136,10 +168,8 @@ def add_prepared(collection, part, folder, split, photos_folder):
             [r[m] for r, m in zip(regions, present, strict=True)],
             [b[m] for b, m in zip(photos.boxes, present, strict=True)],
             paths,
+            [{**about_photo(path), "split": split, "version": version} for path in paths],
         )
-        sentences = [text for captions in photos.captions for text in captions]
-        names = [name for name, captions in zip(photos.filenames, photos.captions, strict=True) for _ in captions]
-        add_sentences(collection, part, sentences, names)
 
 
 def add_sentences(collection, part, sentences, filenames=None):

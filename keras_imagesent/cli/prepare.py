@@ -1,12 +1,14 @@
 """Photos and sentences in, region vectors on disk, ready to train on.
 
-Reads a data set (Karpathy JSON, COCO captions JSON, Flickr token file, CSV or JSONL of your own), sets broken photos
-aside, finds up to 19 boxes in each photo, adds the whole frame, and writes a vector for each of the 20 regions.
+Reads a data set (Karpathy JSON, COCO captions JSON, Flickr token file, CSV or JSONL of your own; WebDataset tars and
+Parquet files hold the photos too), sets broken photos aside, finds up to 19 boxes in each photo, adds the whole frame,
+and writes a vector for each of the 20 regions.
 Killed and started again it goes on where it was.
 
   imagesent prepare dataset.json --photos images --out prepared --set-aside 500
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
   imagesent prepare captions_train2017.json captions_val2017.json --photos coco --out prepared
+  imagesent prepare laion/ --out prepared --ray 8    (img2dataset's tars, or Parquet, on a Ray cluster)
   imagesent prepare mine.csv --photos images --out prepared --backbone vgg16/fc2 --regions crop    (as in the paper)
   imagesent prepare flickr8k=dataset.json coco=captions.csv --photos flickr8k=f8k/images coco=coco/images --out prepared
   imagesent prepare test.csv --photos images --out prepared --words-of runs/alignment    (photos to measure a model on)
@@ -27,9 +29,16 @@ def add_arguments(parser):
         "dataset",
         nargs="+",
         metavar="[NAME=]FILE",
-        help="the data set's JSON (COCO: one a split), token file, CSV or JSONL; with names, several data sets in one",
+        help="the data set's JSON (COCO: one a split), token file, CSV, JSONL, tars or Parquet; with names, several "
+        "data sets in one",
     )
-    add("--photos", nargs="+", required=True, metavar="[NAME=]FOLDER", help="where the photos are, of each data set")
+    add(
+        "--photos",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FOLDER",
+        help="where the photos are, of each data set that does not hold them itself",
+    )
     add("--out", type=Path, required=True, metavar="FOLDER", help="the prepared folder to write or to go on with")
     add("--split-files", type=Path, nargs="+", metavar="FILE", help="lists of file names, for a Flickr token file")
     add("--set-aside", type=whole_number, default=0, metavar="N", help="training photos of each set to move to tune")
@@ -50,6 +59,14 @@ def add_arguments(parser):
     add("--detector-checkpoint", metavar="PATH", help="its checkpoint, or the folder of its checkpoints")
     add("--regions", choices=("pool", "crop"), default="pool", help="one look at the photo, or one at each region")
     add("--shard", type=shard, default=(1, 1), metavar="I/N", help="do the I-th of N shares of the work")
+    add(
+        "--ray",
+        type=whole_number,
+        nargs="?",
+        const=0,
+        metavar="N",
+        help="extract in N actors of a Ray cluster, that of RAY_ADDRESS or one on this machine (one a GPU, else a CPU)",
+    )
 
 
 def run(args):
@@ -75,6 +92,7 @@ def run(args):
         detector_checkpoint=args.detector_checkpoint,
         regions=args.regions,
         machine=args.shard,
+        ray=args.ray,
     )
     print_summary(args.out)
 
@@ -87,18 +105,24 @@ def data_sets(files, folders):
         name, file = named(text)
         of_name.setdefault(name, []).append(file)
     photos = dict(named(text) for text in folders)
-    if len(photos) < len(folders) or set(photos) != set(of_name):
+    without = {name for name, of_set in of_name.items() if name not in photos and not all(map(holds_photos, of_set))}
+    if len(photos) < len(folders) or set(photos) - set(of_name) or without:
         names = ", ".join(name or "without a name" for name in of_name)
         raise InputError(f"--photos wants one folder for each data set ({names}), as NAME=FOLDER if there are several.")
     return of_name, photos
 
 
+def holds_photos(file):
+    """Whether a data set's file, or folder of files, holds the photos too: tars and Parquet."""
+    return str(file).endswith((".tar", ".parquet")) or "://" in str(file) or Path(file).is_dir()
+
+
 def named(text):
-    """`name=path` apart; what exists as it stands is a path without a name."""
+    """`name=path` apart; what exists as it stands is a path without a name. An object store's address stays text."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text) or not re.fullmatch(r"\w[\w-]*", name):
-        return "", Path(text)
-    return name, Path(path)
+        name, path = "", text
+    return name, path if "://" in path else Path(path)
 
 
 def print_summary(out):

@@ -22,6 +22,10 @@ def add_arguments(parser):
     add("--index", type=Path, default=Path("index"), metavar="FOLDER", help="what `imagesent index` made (index)")
     add("--regions", action="store_true", help="single regions that the whole snippet describes")
     add("--photo", type=Path, metavar="FILE", help="find sentences for this photo")
+    add("--folder", type=Path, metavar="FOLDER", help="only photos of this folder and those below it")
+    add("--split", help="only photos of this split of a prepared folder")
+    add("--after", metavar="DAY", help="only photos taken on this day or later, such as 2024-05-31")
+    add("--before", metavar="DAY", help="only photos taken before this day")
     add("--top", type=int, default=10, metavar="N", help="how many (10)")
     add("--json", action="store_true", help="print JSON")
     add("--page", type=Path, metavar="FILE", help="also write a page of what was found (.html)")
@@ -34,20 +38,29 @@ def run(args):
         raise InputError('say what to search for: words ("red bus") or --photo FILE, one of the two')
     if args.photo and not args.photo.is_file():
         raise InputError(f"{args.photo}: no such photo")
+    chosen = bool(args.folder or args.split or args.after or args.before)
+    if chosen and args.photo:
+        raise InputError(
+            "--folder, --split, --after and --before choose photos: not with --photo, which finds sentences"
+        )
     if args.top < 1:
         raise InputError(f"--top {args.top}: at least 1")
     if not (args.index / "collection.json").exists():
         raise InputError(f"{args.index} is not an index: make one with `imagesent index PHOTOS --index {args.index}`")
     from keras_imagesent.search.collection import Collection
+    from keras_imagesent.search.where import Where
 
+    folder = args.folder and str(args.folder.resolve())
+    where = Where(folder, args.split, args.after, args.before) if chosen else None
     collection = Collection(args.index)
     words = None
     if args.photo:
         query, hits = args.photo.name, collection.search_sentences(embed_photo(args), args.top)
     else:
         query = args.snippet
-        words, vectors = embed_snippet(args)
-        hits = (collection.search_regions if args.regions else collection.search_photos)(vectors, args.top)
+        words, vectors = collection.embed(args.snippet)
+        search = collection.search_regions if args.regions else collection.search_photos
+        hits = search(vectors, args.top, where)
     if args.page:
         from keras_imagesent.report.search_page import write_search_page
 
@@ -73,19 +86,6 @@ def line(hit, words):
         )
         return f"{hit.filename}  {found}"
     return f"{hit.filename}  region {hit.region}  box {' '.join(f'{c:.3f}' for c in hit.box)}"
-
-
-def embed_snippet(args):
-    """The snippet's known words and their vectors (T, D)."""
-    from keras_imagesent.alignment.encode import encode_sentences
-    from keras_imagesent.model.run import Run
-
-    part = Run(args.index / "alignment", "alignment")
-    known = [(word, word_id) for word, word_id in part.vocabulary.positions(args.snippet) if word_id > 0]
-    if not known:
-        raise InputError(f"no word of {args.snippet!r} is in the model's vocabulary: try plainer words")
-    vectors = encode_sentences(part.model, [[word_id for _, word_id in known]]).of(0)
-    return [word for word, _ in known][: len(vectors)], vectors
 
 
 def embed_photo(args):

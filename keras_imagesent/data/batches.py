@@ -8,7 +8,9 @@ MAX_WORDS = 20
 SHUFFLE_PHOTOS = 8192  # photos in memory at a time (about 50 KB each); a smaller split is read once and kept
 
 
-def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0, max_words=MAX_WORDS, shuffle=True):
+def pair_batches(
+    prepared, split, batch_size=100, seed=0, epoch=0, start_step=0, max_words=MAX_WORDS, shuffle=True, share=None
+):
     """One epoch: every (photo, sentence) pair once, no photo twice in a batch.
 
     The order is a function of `seed` and `epoch` alone. Shards are read whole, in shuffled order, and pairs are
@@ -17,6 +19,8 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
     Args:
         start_step: how many batches to leave out at the beginning (to resume); they are not read.
         max_words: sentences are cut or padded with 0 to this many ids.
+        share: a `training.workers.Share` gives only this worker's parts of each batch, one after the other. A batch's
+            pairs are then sorted by their shards, so that a worker reads little more than its part of the shards.
 
     Example:
         for batch in pair_batches(Prepared.open("prepared"), "train"):
@@ -29,21 +33,31 @@ def pair_batches(prepared, split, batch_size=100, seed=0, epoch=0, start_step=0,
     """
     import tensorflow as tf
 
-    plan = _plan_epoch(prepared.sentence_counts(split), batch_size, seed, epoch, shuffle)
+    counts = prepared.sentence_counts(split)
+    plan = _plan_epoch(counts, batch_size, seed, epoch, shuffle)
+    alone = share is None or share.of == 1
 
     def batches():
-        held = None
+        held = {}  # of each part of a batch, the pairs of the shards before
         for shards, chunk in plan:
             chunk = [entry for entry in chunk if entry[0] >= start_step]
             if not chunk:
                 continue
+            if alone:
+                chunk = [(step, [rows], [sentences], complete) for step, rows, sentences, complete in chunk]
+            else:
+                shards, chunk = _our_share(counts, shards, chunk, share)
             photos = _read(prepared, split, shards)
             for _, rows, sentences, complete in chunk:
-                part = _gather(photos, rows, sentences, max_words)
-                held = part if held is None else {key: np.concatenate([held[key], part[key]]) for key in part}
+                for number, part in enumerate(zip(rows, sentences, strict=True)):
+                    pairs = _gather(photos, *part, max_words)
+                    before = held.get(number)
+                    held[number] = (
+                        pairs if before is None else {key: np.concatenate([before[key], pairs[key]]) for key in pairs}
+                    )
                 if complete:
-                    yield held
-                    held = None
+                    yield from held.values()
+                    held = {}
 
     regions, features = prepared.number_of_regions, prepared.feature_dim
     signature = {
@@ -63,6 +77,24 @@ def pad_sentences(sentences, max_words):
     for row, ids in zip(token_ids, sentences, strict=True):
         row[: min(len(ids), max_words)] = ids[:max_words]
     return token_ids
+
+
+def _our_share(counts, shards, chunk, share):
+    """The shards that hold a worker's parts of some batches, and the parts: [(step, the rows of each part in these
+    shards, the sentences of each part, complete)]."""
+    sizes = [len(counts[shard]) for shard in shards]
+    shard_of_row = np.repeat(np.arange(len(shards)), sizes)
+    ours = []
+    for step, rows, sentences, complete in chunk:
+        order = np.argsort(shard_of_row[rows], kind="stable")
+        parts = share.parts(order)
+        ours.append((step, [rows[part] for part in parts], [sentences[part] for part in parts], complete))
+    read = np.unique(shard_of_row[np.concatenate([rows for _, parts, *_ in ours for rows in parts])])
+    kept = np.isin(shard_of_row, read)
+    place = np.cumsum(kept) - 1  # of a row among those that are read
+    return [shards[number] for number in read], [
+        (step, [place[rows] for rows in parts], sentences, complete) for step, parts, sentences, complete in ours
+    ]
 
 
 def steps_per_epoch(prepared, split, batch_size=100, seed=0, epoch=0):
@@ -116,12 +148,13 @@ def _finish(dataset):
 
 
 def _read(prepared, split, shards):
-    """The photos of some shards; the whole of a small split stays in memory for the next epoch."""
+    """The photos of some shards; where a split is read in one go, they stay in memory for the next epoch."""
     paths = prepared.shards(split)
-    if len(shards) < len(paths):
+    if sum(map(len, prepared.sentence_counts(split))) > SHUFFLE_PHOTOS:
         return prepared.read([paths[shard] for shard in shards])
-    if getattr(prepared, "kept", (None, None))[0] != split:
-        prepared.kept = split, prepared.read(paths)
+    wanted = split, tuple(shards)
+    if getattr(prepared, "kept", (None, None))[0] != wanted:
+        prepared.kept = wanted, prepared.read([paths[shard] for shard in shards])
     return prepared.kept[1]
 
 

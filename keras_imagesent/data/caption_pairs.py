@@ -109,12 +109,14 @@ class CaptionPairs:
         order = np.random.default_rng([seed, epoch]).permutation(len(self))
         return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
-    def batches(self, batch_size=100, seed=0, epoch=0, start_step=0):
-        """A `tf.data.Dataset` of one epoch's batches from `start_step` on."""
+    def batches(self, batch_size=100, seed=0, epoch=0, start_step=0, share=None):
+        """A `tf.data.Dataset` of one epoch's batches from `start_step` on; with a `training.workers.Share`, this
+        worker's parts of each batch, one after the other."""
         import tensorflow as tf
 
         def generate():
-            for pairs in self.order(batch_size, seed, epoch)[start_step:]:
+            batches = self.order(batch_size, seed, epoch)[start_step:]
+            for pairs in batches if share is None else [part for batch in batches for part in share.parts(batch)]:
                 yield {"image_features": self.features(pairs), "token_ids": self.token_ids[pairs]}
 
         signature = {

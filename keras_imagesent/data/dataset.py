@@ -9,6 +9,7 @@ import warnings
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
@@ -16,12 +17,16 @@ from PIL import Image
 from keras_imagesent.data.entries import Problem, is_utf8, parse_json, read_text
 from keras_imagesent.data.flickr_token import LINE, read_flickr_token
 from keras_imagesent.data.karpathy import read_karpathy
+from keras_imagesent.data.parquet import read_parquet
 from keras_imagesent.data.photo_check import MISSING, look_at
+from keras_imagesent.data.photo_places import StoredPhoto, is_address, list_files
 from keras_imagesent.data.table import EXPECTED, read_csv, read_jsonl
 from keras_imagesent.data.tokenizer import tokenize
+from keras_imagesent.data.webdataset import read_tar
 from keras_imagesent.errors import InputError
 
 FEW_PHOTOS = 1000
+HOLD_PHOTOS = (".tar", ".parquet")
 
 
 @dataclass
@@ -29,7 +34,7 @@ class Photo:
     """A photo with its sentences; `photo_id` is its number in the data set's order."""
 
     filename: str
-    path: Path
+    path: Path  # or another place of `photo_places` that has `read_bytes`
     split: str
     captions: list[str]
     photo_id: int
@@ -52,17 +57,21 @@ class Dataset:
         return dict(Counter(photo.split for photo in self.photos))
 
 
-def read_dataset(path, photos_dir, split_files=None):
+def read_dataset(path, photos_dir=None, split_files=None, each=map):
     """Reads Karpathy JSON, COCO captions JSON, a Flickr token file, CSV or JSON Lines; the content tells which.
+
+    WebDataset tars and Parquet files, told by their names, hold the photos themselves and may lie in an object store.
 
     Captions that are no UTF-8 or have no words, and photos without any caption, are set aside as problems. Whether
     the photos themselves are there and whole is `check_dataset`'s work.
 
     Args:
-        path: the file with the sentences, or several (COCO has one for each split).
-        photos_dir: the folder with the photos.
+        path: the file with the sentences, or several (COCO has one for each split), or a folder of tars or of Parquet
+            files.
+        photos_dir: the folder with the photos, also `s3://...`; None for tars and Parquet files.
         split_files: for a token file, the lists of each split's photos (split -> path, or paths whose names say
             train, dev, val or test); the default is the lists beside it.
+        each: like `map`; one that runs elsewhere reads the tars of a large collection faster.
 
     Example:
 
@@ -70,15 +79,21 @@ def read_dataset(path, photos_dir, split_files=None):
     >>> dataset.splits
     {'train': 6000, 'val': 1000}
     """
-    photos_dir = Path(photos_dir)
-    if not photos_dir.is_dir():
-        raise InputError(f"no folder {photos_dir}: give the folder that holds the photos")
-    sources = [path] if isinstance(path, str | Path) else path
-    if len({Path(source).resolve() for source in sources}) < len(sources):
+    sources = [
+        str(source)
+        for each_path in ([path] if isinstance(path, str | Path) else path)
+        for source in _files_of(each_path)
+    ]
+    holds_photos = [source.endswith(HOLD_PHOTOS) for source in sources]
+    if not all(holds_photos):
+        if photos_dir is None:
+            raise InputError(f"{sources[0]}: give the folder that holds the photos (--photos)")
+        if not is_address(photos_dir) and not Path(photos_dir).is_dir():
+            raise InputError(f"no folder {photos_dir}: give the folder that holds the photos")
+    if len({source if is_address(source) else Path(source).resolve() for source in sources}) < len(sources):
         raise InputError(f"{' '.join(map(str, sources))}: a file is named twice: its captions would count twice")
     entries, problems = [], []
-    for source in sources:
-        more_entries, more_problems = _read_entries(Path(source), split_files)
+    for more_entries, more_problems in each(partial(_read_entries, split_files=split_files), sources):
         entries += more_entries
         problems += more_problems
     entries = _merge(entries)
@@ -92,8 +107,8 @@ def read_dataset(path, photos_dir, split_files=None):
         if reason:
             problems.append(Problem(entry.filename.encode(errors="replace").decode(), reason, _line(entry, 0)))
         else:
-            path = _locate(photos_dir, entry)
-            photos.append(Photo(entry.filename, path, entry.split, captions, photo_id, _line(entry, 0)))
+            place = entry.place or _locate(photos_dir, entry)
+            photos.append(Photo(entry.filename, place, entry.split, captions, photo_id, _line(entry, 0)))
     if not photos:
         first = f" ({problems[0].item}: {problems[0].reason})" if problems else ""
         raise InputError(f"{' '.join(map(str, sources))}: no photo with a caption in it{first}")
@@ -135,8 +150,23 @@ def find_oddities(entries, share=0.01, least=10):
     return oddities
 
 
+def _files_of(path):
+    """A data set's file itself, or the tars (else the Parquet files) of a folder, also in an object store."""
+    if str(path).endswith(HOLD_PHOTOS) or not (is_address(path) or Path(path).is_dir()):
+        return [path]
+    files = list_files(path, ".tar") or list_files(path, ".parquet")  # img2dataset's Parquet beside tars has no photos
+    if not files:
+        raise InputError(f"{path} is a folder: name the file in it that holds the captions, or a folder of tars")
+    return files
+
+
 def _read_entries(source, split_files):
     """Recognises a file by its content and reads it: entries and problems."""
+    if source.endswith(".tar"):
+        return read_tar(source)
+    if source.endswith(".parquet"):
+        return read_parquet(source), []
+    source = Path(source)
     text = read_text(source)
     first_line = text.lstrip().partition("\n")[0]
     if LINE.fullmatch(first_line.rstrip("\r")):
@@ -170,6 +200,8 @@ def _merge(entries):
     merged, leaks = {}, {}
     for entry in entries:
         known = merged.setdefault(entry.filename, replace(entry, captions=[], lines=[]))
+        if known.place != entry.place:
+            raise InputError(f"two photos are called {entry.filename}: {known.place}; {entry.place}")
         known.captions += entry.captions
         known.lines += entry.lines
         if known.split != entry.split:
@@ -213,6 +245,9 @@ def _whole_captions(entry, problems):
 
 def _locate(photos_dir, entry):
     """Where a photo lies: in the folder its file names (COCO's val2014/) or straight in the photos' folder."""
+    if is_address(photos_dir):
+        return StoredPhoto("/".join([str(photos_dir).rstrip("/"), *filter(None, [entry.folder]), entry.filename]))
+    photos_dir = Path(photos_dir)
     inside = photos_dir / entry.folder / entry.filename
     return inside if entry.folder and os.path.exists(inside) else photos_dir / entry.filename
 
@@ -248,13 +283,14 @@ def join_datasets(datasets: dict[str, Dataset]) -> Dataset:
     return Dataset(photos, problems, oddities)
 
 
-def check_dataset(dataset, max_broken=0.01, progress=None):
+def check_dataset(dataset, max_broken=0.01, progress=None, each=None):
     """Sets broken photos aside, and stops when too many are broken or a photo leaks between splits.
 
     Args:
         dataset: what `read_dataset` gave.
         max_broken: the share of broken items that is borne; more of them raise an `InputError`.
         progress: wraps the photos as they are looked at, e.g. `tqdm`.
+        each: like `map`, to look at the photos elsewhere; the default is this machine's threads.
 
     Example:
 
@@ -266,7 +302,7 @@ def check_dataset(dataset, max_broken=0.01, progress=None):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `look_at` has its own limit
-            looks = pool.map(look_at, [photo.path for photo in dataset.photos])
+            looks = (each or pool.map)(look_at, [photo.path for photo in dataset.photos])
             looks = list(progress(looks, total=len(dataset.photos)) if progress else looks)
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for thousands of photos

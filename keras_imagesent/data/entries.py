@@ -9,13 +9,17 @@ from keras_imagesent.errors import InputError
 
 @dataclass
 class Entry:
-    """One photo as a data set's file names it; `folder` is where the file says it lies, below the photos' folder."""
+    """One photo as a data set's file names it; `folder` is where the file says it lies, below the photos' folder.
+
+    `place` is where the photo lies when the data set's file holds the photos themselves (`photo_places`).
+    """
 
     filename: str
     split: str
     captions: list[str] = field(default_factory=list)
     folder: str = ""
     lines: list[str] = field(default_factory=list, repr=False)  # of a table: where each caption stands
+    place: object = None
 
 
 @dataclass(frozen=True)

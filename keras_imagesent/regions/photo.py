@@ -81,7 +81,13 @@ def decode_pixels(image_bytes, size, max_pixels=MAX_PIXELS):
         pixels, status = decode_pixels(tf.constant([jpeg, b"junk"]), 384)
         status  # [b"ok", b"not a whole JPEG, PNG, GIF or BMP photo"]
     """
-    pixels, _, status = tf.map_fn(
+    pixels, _, status = decode_rows(image_bytes, size, max_pixels)
+    return pixels, status
+
+
+def decode_rows(image_bytes, size, max_pixels=MAX_PIXELS):
+    """`decode_row` of a batch: (B,) -> pixels (B,size,size,3), upright width and height (B,2), status (B,)."""
+    return tf.map_fn(
         lambda row: decode_row(row, size, max_pixels),
         image_bytes,
         fn_output_signature=(
@@ -91,7 +97,6 @@ def decode_pixels(image_bytes, size, max_pixels=MAX_PIXELS):
         ),
         parallel_iterations=8,
     )
-    return pixels, status
 
 
 def number_of_pixels(image_bytes):

@@ -40,6 +40,7 @@ def prepare(
     max_broken=0.01,
     progress=True,
     vocabulary=None,
+    elsewhere=None,
 ):
     """Writes the prepared folder; called again after a kill it goes on, and the bytes come out the same.
 
@@ -56,6 +57,8 @@ def prepare(
         machine: (i, n) does the i-th of n shares of the work, i from 1.
         max_broken: share of photos that may fail to decode before the run stops.
         vocabulary: of a trained model, for photos to be measured only; None takes the words of the split train.
+        elsewhere: runs the jobs in other processes instead of this one, as `ray_prepare.RayWorkers` does: jobs,
+            settings, vocabulary -> (job, records, broken photos) of each, in any order.
 
     Example:
         extractor = build_extractor(build_backbone(), build_detector())
@@ -94,12 +97,16 @@ def prepare(
     out.mkdir(parents=True, exist_ok=True)
     with only_run(out, alone=machine[1] == 1) as wait_for_others:
         claim(out, settings, vocabulary)
-        jobs, done = unfinished_jobs(out, plan, machine, settings)
+        jobs, done = unfinished_jobs(out, plan, machine, settings, sentence_numbers)
         total = done + sum(len(job.photos) for job in jobs)
         with tqdm(total=total, initial=done, unit="photo", desc="regions", disable=not progress) as bar:
-            extract = extraction(extractor, boxes_of, photos_at_once)
+            if elsewhere is None:
+                extract = extraction(extractor, boxes_of, photos_at_once)
+                results = run_jobs(jobs, extract, SentenceToIds(vocabulary), settings)
+            else:
+                results = elsewhere(jobs, settings, vocabulary)
             try:
-                run_jobs(jobs, extract, SentenceToIds(vocabulary), sentence_numbers, settings, max_broken, bar)
+                write_results(results, settings, max_broken, bar)
             except InputError as error:
                 if machine[1] == 1:  # else the folder is not ours alone
                     give_back(out)
@@ -119,6 +126,7 @@ class Job:
     part: int
     parts: int  # of the whole shard
     photos: list
+    first_sentences: list = None  # the running number of each photo's first sentence
 
 
 def plan_shards(photos):
@@ -141,7 +149,7 @@ def all_shards(out, plan):
             number += 1
 
 
-def unfinished_jobs(out, plan, machine, settings):
+def unfinished_jobs(out, plan, machine, settings, sentence_numbers):
     """The batches that this machine has still to do, and the number of photos that it has done."""
     jobs, done = [], 0
     for number, path, members in all_shards(out, plan):
@@ -158,7 +166,9 @@ def unfinished_jobs(out, plan, machine, settings):
         done += sum(len(batch) for part, batch in enumerate(batches) if part not in missing)
         if not missing:
             writer.finish(len(batches))  # killed between the last part and the joining
-        jobs += [Job(writer, part, len(batches), batches[part]) for part in missing]
+        for part in missing:
+            firsts = [sentence_numbers[photo.photo_id] for photo in batches[part]]
+            jobs.append(Job(writer, part, len(batches), batches[part], firsts))
     return jobs, done
 
 
@@ -180,23 +190,35 @@ def extraction(extractor, boxes_of, photos_at_once):
     return extract
 
 
-def run_jobs(jobs, extract, sentence_to_ids, sentence_numbers, settings, max_broken, bar):
-    """Extracts and writes; a photo that cannot be decoded gets no record."""
+def run_jobs(jobs, extract, sentence_to_ids, settings):
+    """(job, records, broken photos) of each job, in this process; decoding runs ahead of the networks."""
     if not jobs:
         return
-    allowed = max_broken * sum(split["photos"] for split in settings["splits"].values())
-    broken = []
+    made_by = shards.digest(settings)
     for job, (pixels, sizes, status) in zip(jobs, decoded_batches(jobs, settings["image_size"]), strict=True):
         found = extract(pixels, job.photos)
-        records = []
-        for row, photo in enumerate(job.photos):
-            if status[row].numpy().decode() != photos_in_graph.OK:
-                broken.append(photo)
-                continue
-            regions = {name: value[row] for name, value in found.items()}
-            token_ids = known_words(sentence_to_ids, photo.captions)
-            first = sentence_numbers[photo.photo_id]
-            records.append(encode_photo(photo, regions, sizes[row].numpy(), token_ids, first, shards.digest(settings)))
+        yield job, *encode_batch(job.photos, job.first_sentences, found, sizes, status, sentence_to_ids, made_by)
+
+
+def encode_batch(photos, first_sentences, found, sizes, status, sentence_to_ids, made_by):
+    """The records of a batch, and the photos that cannot be decoded: they get no record."""
+    records, broken = [], []
+    for row, (photo, first) in enumerate(zip(photos, first_sentences, strict=True)):
+        if status[row].numpy().decode() != photos_in_graph.OK:
+            broken.append(photo)
+            continue
+        regions = {name: value[row] for name, value in found.items()}
+        token_ids = known_words(sentence_to_ids, photo.captions)
+        records.append(encode_photo(photo, regions, sizes[row].numpy(), token_ids, first, made_by))
+    return records, broken
+
+
+def write_results(results, settings, max_broken, bar):
+    """Writes the parts as they come, and joins each shard when its last part is there."""
+    allowed = max_broken * sum(split["photos"] for split in settings["splits"].values())
+    broken = []
+    for job, records, lost in results:
+        broken += lost
         if len(broken) > allowed:
             raise TooManyBroken(
                 f"{len(broken)} photos cannot be decoded, the last {broken[-1].path}; a share of {max_broken:g} is "
@@ -211,17 +233,32 @@ def run_jobs(jobs, extract, sentence_to_ids, sentence_numbers, settings, max_bro
 
 def decoded_batches(jobs, image_size):
     """Pixels, sizes and status of each job's photos, always BATCH_SIZE rows, decoded ahead of the networks."""
-    # a pipe among the photos would be waited for without end
-    paths = [[str(photo.path) if photo.path.is_file() else "" for photo in job.photos] for job in jobs]
-    paths = [batch + [""] * (BATCH_SIZE - len(batch)) for batch in paths]
 
-    def read(path):
-        content = tf.data.Dataset.from_tensors(path).map(tf.io.read_file).ignore_errors()
-        content = content.concatenate(tf.data.Dataset.from_tensors(b"")).take(1).get_single_element()
+    def contents():
+        for job in jobs:
+            yield from read_photos(job.photos)
+
+    def decode(content):
         return photos_in_graph.decode_row(content, image_size)
 
-    dataset = tf.data.Dataset.from_tensor_slices(paths).unbatch()
-    return dataset.map(read, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH_SIZE, drop_remainder=True).prefetch(2)
+    dataset = tf.data.Dataset.from_generator(contents, output_signature=tf.TensorSpec((), tf.string))
+    return dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH_SIZE, drop_remainder=True).prefetch(2)
+
+
+def read_photos(photos):
+    """The encoded photos, always BATCH_SIZE; nothing for one that cannot be read, and behind the last."""
+    for photo in photos:
+        yield read_or_nothing(photo)
+    yield from [b""] * (BATCH_SIZE - len(photos))
+
+
+def read_or_nothing(photo):
+    if isinstance(photo.path, Path) and not photo.path.is_file():
+        return b""  # a pipe among the photos would be waited for without end
+    try:
+        return photo.path.read_bytes()
+    except OSError:
+        return b""
 
 
 def given_boxes(rows, number):
@@ -351,8 +388,7 @@ def write_problems(out, dataset, settings, vocabulary):
     lost = [photo for photo in dataset.photos if photo.photo_id not in written]
     problems = list(dataset.problems)
     for photo in lost:
-        content = photo.path.read_bytes() if photo.path.is_file() else b""
-        status = photos_in_graph.decode_row(content, settings["image_size"])[2].numpy().decode()
+        status = photos_in_graph.decode_row(read_or_nothing(photo), settings["image_size"])[2].numpy().decode()
         problems.append(Problem(photo.filename, status, photo.where))
     shards.list_problems(out, problems, dataset.oddities)
     write_json(out / shards.COUNTS_FILE, {path.name: len(numbers) for path, numbers in in_shard.items()})

@@ -38,13 +38,15 @@ def prepare_dataset(
     detector_checkpoint=None,
     regions="pool",
     machine=(1, 1),
+    ray=None,
 ) -> Path:
     """Finds the regions of every photo and writes their vectors; called again after a kill it goes on.
 
     Args:
         dataset: the data set's file (or several): Karpathy or COCO captions JSON, Flickr token file, CSV or JSONL.
-            A dict `{name: file}` joins several data sets.
-        photos: folder of the photos; a dict `{name: folder}` if `dataset` is one.
+            A dict `{name: file}` joins several data sets. WebDataset tars and Parquet files, or a folder of them, hold
+            the photos too, also in an object store (`s3://...`).
+        photos: folder of the photos; a dict `{name: folder}` if `dataset` is one; None for tars and Parquet.
         out: the prepared folder to write or to go on with.
         split_files: lists of file names, for a Flickr token file.
         tune: how many training photos of each set to move to the split "tune", which chooses the best epoch.
@@ -59,6 +61,7 @@ def prepare_dataset(
         detector_config, detector_checkpoint: of a Model Garden experiment.
         regions: "pool" for one look at the photo, "crop" for one look at each region.
         machine: (i, n) does the i-th of n shares of the work, i from 1.
+        ray: extract in so many actors of a Ray cluster, 0 for one a GPU, else a CPU; None stays in this process.
 
     Returns:
         The prepared folder, for `train_alignment`, `train_captioner` and `evaluate`.
@@ -71,21 +74,27 @@ def prepare_dataset(
     """
     several = isinstance(dataset, dict) and list(dataset) != [""]
     files = dataset if isinstance(dataset, dict) else {"": dataset}
-    files = {name: [Path(path) for path in _as_list(paths)] for name, paths in files.items()}
-    photos = {name: Path(folder) for name, folder in (photos if isinstance(photos, dict) else {"": photos}).items()}
+    files = {name: [_place(path) for path in _as_list(paths)] for name, paths in files.items()}
+    photos = photos if isinstance(photos, dict) else {"": photos}
+    photos = {name: _place(folder) for name, folder in photos.items() if folder is not None}
     out = Path(out)
     wanted = [(path, "the data set") for paths in files.values() for path in paths]
     for path, what in [*wanted, *((folder, "the photos") for folder in photos.values())]:
-        if not path.exists():
+        if isinstance(path, Path) and not path.exists():
             raise InputError(f"{path}: no such file or folder ({what}). Check the path.")
     check_writable(out)
-    found = {name: read_dataset(paths, photos[name], split_files) for name, paths in files.items()}
+    each, look = map, None
+    if ray is not None:
+        from keras_imagesent.regions.ray_prepare import Looks, RayWorkers, ray_map
+
+        each, look = ray_map, Looks(out / ".checked")
+    found = {name: read_dataset(paths, photos.get(name), split_files, each) for name, paths in files.items()}
     found = join_datasets(found) if several else found[""]
     mention_oddities(found.oddities, out / PROBLEMS_FILE)
     try:
-        checked = check_dataset(found, max_broken, progress=partial(tqdm, desc="checking", unit="photo"))
+        checked = check_dataset(found, max_broken, partial(tqdm, desc="checking", unit="photo"), look)
     except TooManyBroken as error:
-        if out.exists() and {path.name for path in out.iterdir()} - {PROBLEMS_FILE}:
+        if out.exists() and {path.name for path in out.iterdir()} - {PROBLEMS_FILE, ".checked"}:
             raise  # a folder of something else, or of an earlier run
         list_problems(out, error.problems, found.oddities)
         raise InputError(f"{error}. All of them: {out / PROBLEMS_FILE}") from None
@@ -101,9 +110,8 @@ def prepare_dataset(
     from keras_imagesent.regions.networks import choose_networks  # TensorFlow, after all that can be wrong
     from keras_imagesent.regions.prepare import prepare
 
-    networks = choose_networks(
-        backbone, detector, regions, image_size, detector_config, detector_checkpoint, trust_detector
-    )
+    options = backbone, detector, regions, image_size, detector_config, detector_checkpoint, trust_detector
+    networks = choose_networks(*options)
     prepare(
         checked,
         out,
@@ -115,8 +123,14 @@ def prepare_dataset(
         machine=machine,
         max_broken=max_broken,
         vocabulary=vocabulary_of(words_of) if words_of else None,
+        elsewhere=RayWorkers(partial(choose_networks, *options), ray) if ray is not None else None,
     )
     return out
+
+
+def _place(path):
+    """A path, or an object store's address as it is."""
+    return path if "://" in str(path) else Path(path)
 
 
 def _as_list(paths):

@@ -1,5 +1,6 @@
 """A searchable collection: the regions of photos, the words of sentences, and the model that made both."""
 
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import Run, find_run
 from keras_imagesent.search.qdrant_store import QdrantStore, connect
 from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores, reversed_mean_scores
+from keras_imagesent.search.words_in_numpy import FILE, NumpySentenceEncoder, save_sentence_encoder
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Collection:
         elif dim is None:
             raise InputError(f"{folder} is not an index: make one with `imagesent index {folder} PHOTOS`")
         else:
-            name = self.folder.resolve().name
+            name = f"{self.folder.resolve().name}-{uuid.uuid4().hex[:8]}"  # other indexes may use the same server
             settings = {"dim": int(dim), "dtype": dtype, "score": score, "qdrant": qdrant, "name": name}
             settings["model"] = {path.name: file_checksum(path) for path in sorted(self.model_folder.glob("*"))}
         self.settings = settings
@@ -118,6 +120,7 @@ class Collection:
         dim = run.model.get_layer("region_encoder").output_shape[-1]
         score = run.model.get_layer("scores").score
         run.copy_to(Path(folder) / "alignment")
+        save_sentence_encoder(run.model.get_layer("sentence_encoder"), Path(folder) / "alignment" / FILE)
         return cls(folder, dim=dim, dtype=dtype, score=score, qdrant=qdrant)
 
     @cached_property
@@ -132,13 +135,11 @@ class Collection:
         return load(alignment=self.model_folder, captioner=False, region_captioner=False)
 
     def embed(self, text):
-        """The words of a text that the model knows, and their vectors (T, D)."""
-        from keras_imagesent.alignment.encode import encode_sentences
-
+        """The words of a text that the model knows, and their vectors (T, D), without TensorFlow."""
         known = [(word, number) for word, number in self.alignment.vocabulary.positions(text) if number > 0]
         if not known:
             raise InputError(f"no word of {text!r} is in the model's vocabulary: try plainer words")
-        vectors = encode_sentences(self.alignment.model, [[number for _, number in known]]).of(0)
+        vectors = NumpySentenceEncoder(self.model_folder / FILE)([number for _, number in known])
         return [word for word, _ in known][: len(vectors)], vectors
 
     def search(self, text, top=10, regions=False):
@@ -175,10 +176,10 @@ class Collection:
     def _mean(self):
         return self.settings["score"] == "mean_max_sim"
 
-    def search_photos(self, words, top=10):
-        """The photos with the highest score for a snippet's word vectors (T, D)."""
+    def search_photos(self, words, top=10, where=None):
+        """The photos with the highest score for a snippet's word vectors (T, D), of those that `where` means."""
         hits = []
-        for group in self.photos.candidates(words, top):
+        for group in self.photos.candidates(words, top, where=where):
             similarity = np.asarray(words, np.float32) @ group.vectors.T  # (T, R)
             regions, best = similarity.argmax(axis=1), similarity.max(axis=1)
             boxes = group.boxes[regions].tolist()
@@ -186,14 +187,14 @@ class Collection:
             hits.append(PhotoHit(group.name, group.detail, score, regions.tolist(), boxes, best.tolist()))
         return _best(hits, top)
 
-    def search_regions(self, words, top=10):
+    def search_regions(self, words, top=10, where=None):
         """The regions with the highest sum over a snippet's words (T, D): Eq. 8 with a single region."""
         words = np.asarray(words, np.float32)
         snippet = words.mean(axis=0) if self._mean else words.sum(axis=0)
         # The best `top` regions lie in the `top` photos with the best single regions.
         hits = [
             RegionHit(group.name, group.detail, float(score), region, box)
-            for group in self.photos.candidates(snippet[None], top)
+            for group in self.photos.candidates(snippet[None], top, where=where)
             for region, (score, box) in enumerate(zip(group.vectors @ snippet, group.boxes.tolist(), strict=True))
         ]
         return _best(hits, top)

@@ -1,15 +1,25 @@
-"""The same groups of vectors in a Qdrant collection: multivectors, max_sim, dot product."""
+"""The same groups of vectors in a Qdrant collection, for millions of photos.
 
+Two named vectors a group: `pooled`, the mean of its vectors, quantized and in memory, finds the candidates; `each`, all
+of them, float32 on disk, gives the candidates' max_sim. The exact scores are computed here.
+"""
+
+import time
 import uuid
+import warnings
 
 import numpy as np
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import require
 from keras_imagesent.search.vector_store import Group, max_sim_scores
+from keras_imagesent.search.where import folders_of
 
 NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # names -> point ids that stay the same
 BATCH = 64  # photos in one upload: 20 vectors of 1000 dimensions each, about 5 MB
+CANDIDATES = 500  # groups whose max_sim is computed, found by their pooled vectors
+OVERSAMPLING = 4.0  # of quantized vectors, before their float32 is looked at
+WAITS = (0.5, 1, 2, 4, 8)  # seconds before a call that failed is made again
 
 
 def connect(address):
@@ -17,7 +27,7 @@ def connect(address):
     qdrant = require("qdrant_client", extra="search")
     try:
         if "://" in address:
-            client = qdrant.QdrantClient(url=address, check_compatibility=False)
+            client = qdrant.QdrantClient(url=address, check_compatibility=False, timeout=60)
         elif address == ":memory:":
             client = qdrant.QdrantClient(":memory:")
         else:
@@ -39,7 +49,7 @@ class QdrantStore:
     Example:
 
     >>> store = QdrantStore(connect("http://localhost:6333"), "photos", dim=1000)
-    >>> store.candidates(words, top=10)
+    >>> store.candidates(words, top=10, where=Where(folder="/photos/2024"))
     """
 
     def __init__(self, client, collection, dim):
@@ -47,78 +57,154 @@ class QdrantStore:
         self.models = require("qdrant_client", extra="search").models
         self.collection, self.dim = collection, dim
         if not self.client.collection_exists(collection):
-            self.client.create_collection(
-                collection,
-                vectors_config=self.models.VectorParams(
-                    size=dim,
-                    distance=self.models.Distance.DOT,
-                    multivector_config=self.models.MultiVectorConfig(
-                        comparator=self.models.MultiVectorComparator.MAX_SIM
-                    ),
+            self._create()
+
+    def _create(self):
+        models, dot = self.models, self.models.Distance.DOT
+        max_sim = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+        int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+        self.client.create_collection(
+            self.collection,
+            vectors_config={
+                "pooled": models.VectorParams(
+                    size=self.dim,
+                    distance=dot,
+                    on_disk=True,
+                    quantization_config=models.ScalarQuantization(scalar=int8),
                 ),
-            )
+                "each": models.VectorParams(
+                    size=self.dim,
+                    distance=dot,
+                    on_disk=True,
+                    multivector_config=max_sim,
+                    hnsw_config=models.HnswConfigDiff(m=0),  # only candidates are compared: no graph of them
+                ),
+            },
+            on_disk_payload=True,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the client's local mode filters without an index
+            for field, kind in (("folders", "KEYWORD"), ("split", "KEYWORD"), ("date", "DATETIME")):
+                self.client.create_payload_index(self.collection, field, getattr(models.PayloadSchemaType, kind))
 
     def __len__(self):
-        return self.client.count(self.collection).count
+        return self._call(self.client.count, self.collection).count
 
-    def add(self, names, groups, boxes=None, details=None):
-        """Adds or replaces groups by name."""
+    def add(self, names, groups, boxes=None, details=None, about=None):
+        """Adds or replaces groups by name; the same call twice leaves what one leaves."""
         names = list(names)
         boxes = boxes if boxes is not None else [np.zeros((len(group), 4)) for group in groups]
         details = details or [""] * len(names)
-        rows = list(zip(names, groups, boxes, details, strict=True))
+        about = about or [{}] * len(names)
+        rows = list(zip(names, groups, boxes, details, about, strict=True))
         for first in range(0, len(rows), BATCH):
-            self.client.upsert(
-                self.collection,
-                [
-                    self.models.PointStruct(
-                        id=self._point(name),
-                        vector=np.asarray(group, np.float32).tolist(),
-                        payload={"name": name, "boxes": np.asarray(box).tolist(), "detail": detail},
-                    )
-                    for name, group, box, detail in rows[first : first + BATCH]
-                ],
+            self._call(
+                self.client.upsert, self.collection, [self._point_of(*row) for row in rows[first : first + BATCH]]
             )
+
+    def _point_of(self, name, group, boxes, detail, about):
+        group = np.asarray(group, np.float32)
+        payload = {"name": name, "boxes": np.asarray(boxes).tolist(), "detail": detail, **about}
+        return self.models.PointStruct(
+            id=self._point(name),
+            vector={"pooled": group.mean(axis=0).tolist(), "each": group.tolist()},
+            payload={**payload, "folders": folders_of(detail)},
+        )
 
     def remove(self, names):
         """Removes groups by name; returns how many were there."""
         points = [self._point(name) for name in set(names)]
-        there = len(self.client.retrieve(self.collection, points, with_payload=False))
-        self.client.delete(self.collection, points_selector=self.models.PointIdsList(points=points))
+        there = len(self._call(self.client.retrieve, self.collection, points, with_payload=False))
+        self._call(self.client.delete, self.collection, points_selector=self.models.PointIdsList(points=points))
         return there
 
     def names(self):
         """The names of all groups."""
         names, offset = [], None
         while True:
-            points, offset = self.client.scroll(self.collection, limit=1000, offset=offset)
+            points, offset = self._call(
+                self.client.scroll, self.collection, limit=1000, offset=offset, with_payload=["name"]
+            )
             names += [point.payload["name"] for point in points]
             if offset is None:
                 return names
 
-    def candidates(self, query, top, scores=max_sim_scores):
-        """Qdrant's best groups for a query (Q, D).
-
-        Its max_sim is Eq. 8 itself; the score seen from the photo is not, so ten times as many candidates are
-        fetched for that one: of 1,200 sentences of Flickr8k they held 99% of a photo's true best ten. Whoever asks
-        computes the exact scores and keeps the best.
-        """
-        found = self.client.query_points(
+    def versions(self, names):
+        """Name -> version of those that are there: what need not be added again."""
+        points = self._call(
+            self.client.retrieve,
             self.collection,
-            query=np.asarray(query, np.float32).tolist(),
-            limit=top if scores is max_sim_scores else 10 * top,
-            with_payload=True,
-            with_vectors=True,
+            [self._point(name) for name in names],
+            with_payload=["name", "version"],
+        )
+        return {point.payload["name"]: point.payload.get("version") for point in points}
+
+    def candidates(self, query, top, scores=max_sim_scores, where=None):
+        """Qdrant's best groups for a query (Q, D), of those that `where` lets through.
+
+        The query's sum against the pooled vectors finds candidates; Qdrant's max_sim of these is Eq. 8 itself. The
+        score seen from the photo is not, so ten times as many are fetched for that one: of 1,200 sentences of Flickr8k
+        they held 99% of a photo's true best ten. Whoever asks computes the exact scores and keeps the best.
+        """
+        models, query = self.models, np.asarray(query, np.float32)
+        limit = top if scores is max_sim_scores else 10 * top
+        quantization = models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING)
+        found = self._call(
+            self.client.query_points,
+            self.collection,
+            prefetch=models.Prefetch(
+                query=query.sum(axis=0).tolist(),
+                using="pooled",
+                limit=max(CANDIDATES, 5 * limit),
+                filter=self._filter(where),
+                params=models.SearchParams(quantization=quantization),
+            ),
+            query=query.tolist(),
+            using="each",
+            limit=limit,
+            with_payload=["name", "boxes", "detail"],
+            with_vectors=["each"],  # of the best alone
         )
         return [
             Group(
                 point.payload["name"],
-                np.asarray(point.vector, np.float32),
+                np.asarray(point.vector["each"], np.float32),
                 np.asarray(point.payload["boxes"], np.float32),
                 point.payload["detail"],
             )
             for point in found.points
         ]
+
+    def _filter(self, where):
+        if where is None:
+            return None
+        models, must = self.models, []
+        if where.folder:
+            must.append(models.FieldCondition(key="folders", match=models.MatchValue(value=where.folder)))
+        if where.split:
+            must.append(models.FieldCondition(key="split", match=models.MatchValue(value=where.split)))
+        if where.after or where.before:
+            dates = models.DatetimeRange(gte=where.after, lt=where.before)
+            must.append(models.FieldCondition(key="date", range=dates))
+        return models.Filter(must=must)
+
+    def _call(self, function, *args, **options):
+        """Calls Qdrant, again after a while when the line or the server fails; every call may safely be repeated."""
+        exceptions = require("qdrant_client", extra="search").http.exceptions
+        for wait in (*WAITS, None):
+            try:
+                return function(*args, **options)
+            except exceptions.UnexpectedResponse as error:
+                reason = error
+                if error.status_code < 500 and error.status_code != 429:
+                    raise
+            except (exceptions.ResponseHandlingException, ConnectionError) as error:
+                reason = error
+            if wait is not None:
+                time.sleep(wait)
+        raise InputError(
+            f"Qdrant does not answer ({reason}). What was stored stays: start it and run the same command again."
+        )
 
     def _point(self, name):
         return str(uuid.uuid5(NAMESPACE, name))

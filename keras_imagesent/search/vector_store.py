@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class Group:
     vectors: np.ndarray  # (n, D)
     boxes: np.ndarray  # (n, 4), zeros for the words of a sentence
     detail: str  # the photo's path, or the photo a sentence belongs to
+    about: dict = field(default_factory=dict)  # a photo's `split` and `date` (to search in), its file's `version`
 
 
 def max_sim_scores(similarity, starts):
@@ -84,7 +85,7 @@ class VectorStore:
     def dim(self):
         return self.state["dim"]
 
-    def add(self, names, groups, boxes=None, details=None):
+    def add(self, names, groups, boxes=None, details=None, about=None):
         """Adds groups as one segment; a group whose name is there already replaces the old one.
 
         Args:
@@ -92,6 +93,7 @@ class VectorStore:
             groups: N arrays (n, D), none empty.
             boxes: N arrays (n, 4).
             details: N strings kept beside the names.
+            about: N dicts of `split`, `date` and `version`, as far as they are known.
         """
         names = list(names)
         if not names:
@@ -106,7 +108,8 @@ class VectorStore:
                 raise InputError(f"{name}: boxes of shape {np.shape(corners)} for {len(group)} vectors")
         details = details or [""] * len(names)
         last = {name: position for position, name in enumerate(names)}  # of a name given twice the last counts
-        new = [Group(*row) for row in zip(names, groups, boxes, details, strict=True)]
+        about = about or [{}] * len(names)
+        new = [Group(*row) for row in zip(names, groups, boxes, details, about, strict=True)]
         new = [group for position, group in enumerate(new) if last[group.name] == position]
         with only_writer(self.folder):
             self._catch_up()
@@ -132,20 +135,36 @@ class VectorStore:
         """The names of all groups, in the order they were added."""
         return [self._names(s)[n] for s in self.state["segments"] for n in _present(s)]
 
-    def candidates(self, query, top, scores=max_sim_scores):
-        """The `top` best groups for a query (Q, D), best first: a matrix product with every segment's vectors."""
+    def versions(self, names):
+        """Name -> version of those that are there: what need not be added again."""
+        names, found = set(names), {}
+        for segment in self.state["segments"]:
+            arrays = self._open_segment(segment)
+            for number in _present(segment):
+                if arrays["names"][number] in names:
+                    found[arrays["names"][number]] = arrays["about"][number].get("version")
+        return found
+
+    def candidates(self, query, top, scores=max_sim_scores, where=None):
+        """The `top` best groups for a query (Q, D), best first: a matrix product with every segment's vectors.
+
+        With `where` (a `Where`) only of the groups that it matches.
+        """
         query = np.asarray(query, np.float32).T  # (D, Q)
         found, places = [], []
         for segment in self.state["segments"]:
-            starts = self._arrays(segment)["starts"]
+            arrays = self._arrays(segment)
             result = np.concatenate([scores(v @ query, s) for v, s in self._chunks(segment, query.shape[1])])
             result[segment["removed"]] = -np.inf
+            if where is not None:
+                meant = map(where.matches, arrays["details"], arrays["about"])
+                result[~np.fromiter(meant, bool, len(result))] = -np.inf
             found.append(result)
-            places.append((segment, len(starts) - 1))
+            places.append((segment, len(result)))
         if not found:
             return []
         found = np.concatenate(found)
-        top = min(top, len(self))
+        top = min(top, np.isfinite(found).sum())
         best = np.argpartition(-found, top - 1)[:top] if 0 < top < len(found) else np.arange(len(found))
         best = best[np.lexsort((best, -found[best]))][:top]
         return [self._best_group(places, number) for number in best]
@@ -176,8 +195,8 @@ class VectorStore:
         """A group whose vectors and boxes are still on disk."""
         arrays = self._arrays(segment)
         rows = slice(arrays["starts"][number], arrays["starts"][number + 1])
-        name, detail = arrays["names"][number], arrays["details"][number]
-        return Group(name, arrays["vectors"][rows], arrays["boxes"][rows], detail)
+        name, detail, about = (arrays[key][number] for key in ("names", "details", "about"))
+        return Group(name, arrays["vectors"][rows], arrays["boxes"][rows], detail, about)
 
     def _groups(self, segment):
         return (self._group(segment, number) for number in _present(segment))
@@ -186,7 +205,7 @@ class VectorStore:
         return self._open_segment(segment)["names"]
 
     def _arrays(self, segment):
-        """The segment's vectors, boxes, starts, names and details, all of them compared with their checksums."""
+        """The segment's vectors, boxes, starts, names, details and about, all of them compared with their checksums."""
         arrays = self._open_segment(segment)
         if not arrays["checked"]:
             for name in ("vectors", "boxes"):
@@ -204,6 +223,7 @@ class VectorStore:
                 "starts": np.load(io.BytesIO(self._read(segment, "starts.npy"))),
                 "names": json.loads(self._read(segment, "names.json")),
                 "details": json.loads(self._read(segment, "details.json")),
+                "about": json.loads(self._read(segment, "about.json")),
                 "checked": False,
             }
         return self._open[name]
@@ -242,6 +262,7 @@ class VectorStore:
                 "starts.npy": starts_file.getvalue(),
                 "names.json": json.dumps([group.name for group in groups]).encode(),
                 "details.json": json.dumps([group.detail for group in groups]).encode(),
+                "about.json": json.dumps([group.about for group in groups]).encode(),
             }
             for name, content in rest.items():
                 (unfinished / name).write_bytes(content)

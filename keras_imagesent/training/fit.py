@@ -1,4 +1,7 @@
-"""The training loop of both trainers: `model.fit`, one epoch at a time, with everything that a long run needs."""
+"""The training loop of both trainers, with everything that a long run needs; on one device, several, or machines.
+
+It is a loop of our own over `model.train_step`, since Keras's `fit` does not run on several machines.
+"""
 
 import csv
 import io
@@ -6,9 +9,9 @@ import json
 import math
 import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -18,6 +21,7 @@ from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import BEST, LOG, MODEL, SCORES, SETTINGS, VOCABULARY
 from keras_imagesent.training.state import read_progress, restore_state, write_state
+from keras_imagesent.training.workers import Workers
 
 MAY_CHANGE = ("epochs", "patience", "beta")  # settings that a continued run may change
 # Paths are seen from the working folder, which may be another today: of these the last name alone must be the same.
@@ -47,7 +51,8 @@ def fit_run(
     Args:
         model: a compiled Keras model. Its dropout seeds are variables, so a continued run drops the same units.
         batches: function `(epoch, start_step) -> tf.data.Dataset` of the epoch's batches from `start_step` on; it must
-            give the same batches whenever it is called with the same numbers.
+            give the same batches whenever it is called with the same numbers. With several workers, the parts of each
+            batch that are `Workers.share`'s, one after the other.
         steps_per_epoch: the number of batches of a whole epoch, or a function `epoch -> number` where it varies.
         validate: function `(model) -> dict` of floats, called after every epoch.
         folder: the run folder. It gets `model.keras` (the best epoch), `best/` (the `keep` best and `scores.json`),
@@ -79,90 +84,129 @@ def fit_run(
     """
     if mode not in ("max", "min"):
         raise ValueError(f"mode must be 'max' or 'min'. Received: {mode}")
-    folder = Path(folder)
-    with only_writer(folder, busy="another training"):
-        (folder / "state").mkdir(exist_ok=True)
-        (folder / BEST).mkdir(exist_ok=True)
-        for part in ("state", "best"):
-            remove_leftovers(folder / part)
-        _check_settings(folder, settings or {})
+    folder, strategy = Path(folder), model.distribute_strategy
+    workers = Workers(strategy)
+    writing = only_writer(folder, busy="another training") if workers.chief else nullcontext()
+    with writing, workers.together(folder):
+        if workers.chief:
+            for part in ("state", BEST):
+                (folder / part).mkdir(exist_ok=True)
+                remove_leftovers(folder / part)
+        _check_settings(folder, settings or {}, write=workers.chief)
+        if not model.optimizer.built:
+            with strategy.scope():
+                model.optimizer.build(model.trainable_variables)
         state_file = folder / "state" / "state.npz"
         progress = {"epoch": 0, "step": 0, "rows": [], "best": []}
         if state_file.exists():
             progress = read_progress(state_file)
             restore_state(state_file, model)
+        train_step = _training_step(model, strategy)
         twin = type(model).from_config(model.get_config())  # what is saved: the model without its optimizer
-        writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
+        writer = tf.summary.create_file_writer(str(folder / "tensorboard")) if workers.chief else None
+        progress_bar = progress_bar and workers.chief
+        _refuse_another_start(workers, progress, folder)
         while progress["epoch"] < epochs and not _out_of_patience(progress, patience):
             epoch, started = progress["epoch"], time.perf_counter()
             number = steps_per_epoch(epoch) if callable(steps_per_epoch) else steps_per_epoch
-            steps = _Steps(progress, state_file, number, epochs, save_minutes, progress_bar)
-            # With the number of steps given, fit never asks for a batch too many. If it did, that step's weight decay
-            # and dropout seeds would still run, since they need no data.
-            history = model.fit(
-                batches(epoch, progress["step"]),
-                steps_per_epoch=number - progress["step"],
-                epochs=epoch + 1,
-                initial_epoch=epoch,
-                callbacks=[steps],
-                shuffle=False,
-                verbose=0,
-            )
-            losses = {name: float(values[-1]) for name, values in history.history.items()}
-            scores = {name: float(value) for name, value in validate(model).items()}
+            model.reset_metrics()
+            if progress["step"]:  # the running means of the interrupted epoch
+                restore_state(state_file, model)
+            data = workers.distribute(batches(epoch, progress["step"]))
+            steps = _Steps(model, progress, state_file, number, epochs, save_minutes, progress_bar, workers.chief)
+            steps.run(train_step, data)
+            losses = {name: float(value) for name, value in model.get_metrics_result().items()}
+            scores = validate(model)
+            scores = dict(zip(scores, workers.chiefs(scores.values()), strict=True))
             row = {"epoch": epoch + 1, **losses, **scores, "seconds": round(time.perf_counter() - started, 1)}
             progress["rows"].append(row)
-            _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, mode, keep, finish)
+            _rank(progress, epoch + 1, scores, monitor, mode, keep)
+            if workers.chief:
+                _keep_best(folder, progress, twin, model, epoch + 1, scores, monitor, finish)
+                with writer.as_default(step=epoch + 1):
+                    for name, value in row.items():
+                        tf.summary.scalar(name, value)
+                writer.flush()
+                _write_log(folder / LOG, progress["rows"])
             progress |= {"epoch": epoch + 1, "step": 0}
-            with writer.as_default(step=epoch + 1):
-                for name, value in row.items():
-                    tf.summary.scalar(name, value)
-            writer.flush()
-            _write_log(folder / LOG, progress["rows"])
-            write_state(state_file, model, progress)
+            write_state(state_file, model, progress, workers.chief)
             if progress_bar:
                 print(_epoch_line(row, epochs, monitor, progress["best"][0]["epoch"] == epoch + 1))
-        return progress["rows"]
+    return progress["rows"]
 
 
-class _Steps(keras.callbacks.Callback):
-    """Inside one epoch: the progress bar, the state on disk every few minutes, the stop at NaN."""
+def _training_step(model, strategy):
+    """A function of one step on all replicas: its batch and whether to save -> the loss so far, and whether to save.
 
-    def __init__(self, progress, state_file, steps_per_epoch, epochs, save_minutes, progress_bar):
-        super().__init__()
-        self.progress, self.state_file, self.save_seconds = progress, state_file, 60 * save_minutes
-        self.start_step, self.steps_per_epoch = progress["step"], steps_per_epoch
+    Whether to save is what any of the workers, in fact the chief, has asked for: their clocks differ.
+    """
+    together = strategy.num_replicas_in_sync > 1
+
+    def on_replica(batch, save):
+        loss = model.train_step(batch)["loss"]
+        if together:
+            replica = tf.distribute.get_replica_context()
+            save = replica.all_reduce("sum", tf.identity(save))  # the copy lies on this replica's device
+            loss = replica.all_reduce("mean", loss)
+        return loss, save
+
+    @tf.function(reduce_retracing=True, autograph=False, jit_compile=model.jit_compile or None)
+    def step(batch, save):
+        return strategy.run(on_replica, args=(batch, save))
+
+    def run(batch, save):
+        loss, save = step(batch, tf.constant(float(save)))
+        return tuple(float(strategy.experimental_local_results(value)[0]) for value in (loss, save))
+
+    return run
+
+
+def _refuse_another_start(workers, progress, folder):
+    """Stops when this worker would begin elsewhere than the chief: it sees another folder."""
+    chiefs = [int(number) for number in workers.chiefs([progress["epoch"], progress["step"]])]
+    if chiefs != [progress["epoch"], progress["step"]]:
+        raise InputError(
+            f"worker {workers.index} sees another {folder} than the chief, which goes on at epoch {chiefs[0] + 1}, "
+            f"step {chiefs[1]}: all workers need the same run folder, on a disk that they share."
+        )
+
+
+class _Steps:
+    """The steps of one epoch: the progress bar, the state on disk every few minutes, the stop at NaN."""
+
+    def __init__(self, model, progress, state_file, steps_per_epoch, epochs, save_minutes, progress_bar, chief):
+        self.model, self.progress, self.state_file, self.chief = model, progress, state_file, chief
+        self.steps_per_epoch, self.save_seconds = steps_per_epoch, 60 * save_minutes
         self.saved = time.perf_counter()
-        title = f"epoch {progress['epoch'] + 1}/{epochs}"
         self.bar = tqdm(
-            desc=title,
+            desc=f"epoch {progress['epoch'] + 1}/{epochs}",
             total=steps_per_epoch,
-            initial=self.start_step,
+            initial=progress["step"],
             unit="step",
             leave=False,
             disable=not progress_bar,
         )
 
-    def on_epoch_begin(self, epoch, logs=None):
-        if self.start_step:  # fit has just reset the running means: put back those of the interrupted epoch
-            restore_state(self.state_file, self.model)
+    def run(self, train_step, data):
+        data = iter(data)
+        with self.bar:
+            for step in range(self.progress["step"] + 1, self.steps_per_epoch + 1):
+                save = self.chief and time.perf_counter() - self.saved > self.save_seconds
+                loss, save = train_step(next(data), save)
+                self._stop_at_nan(loss, step)
+                self.bar.set_postfix(loss=f"{loss:.4g}", refresh=False)
+                self.bar.update()
+                if save and step < self.steps_per_epoch:
+                    write_state(self.state_file, self.model, {**self.progress, "step": step}, self.chief)
+                    self.saved = time.perf_counter()
 
-    def on_train_batch_end(self, batch, logs=None):
-        step = self.start_step + batch + 1
-        if not math.isfinite(logs["loss"]):
+    def _stop_at_nan(self, loss, step):
+        if not math.isfinite(loss):
             raise InputError(
-                f"the loss became {logs['loss']} at epoch {self.progress['epoch'] + 1}, step {step}: the run has "
+                f"the loss became {loss} at epoch {self.progress['epoch'] + 1}, step {step}: the run has "
                 f"diverged. Start again in a new folder with a smaller learning rate (a third, say); "
                 f"the best epochs so far are in {self.state_file.parents[1] / BEST}"
             )
-        self.bar.set_postfix(loss=f"{logs['loss']:.4g}", refresh=False)
-        self.bar.update()
-        if step < self.steps_per_epoch and time.perf_counter() - self.saved > self.save_seconds:
-            write_state(self.state_file, self.model, {**self.progress, "step": step})
-            self.saved = time.perf_counter()
-
-    def on_train_end(self, logs=None):
-        self.bar.close()
 
 
 def validation_split(prepared, wanted=None):
@@ -185,7 +229,7 @@ def keep_vocabulary(vocabulary, folder):
     vocabulary.save(path)
 
 
-def _check_settings(folder, settings):
+def _check_settings(folder, settings, write=True):
     path = folder / SETTINGS
     settings = json.loads(json.dumps(settings))
     if path.exists() and (folder / "state" / "state.npz").exists():
@@ -196,7 +240,8 @@ def _check_settings(folder, settings):
             raise InputError(
                 f"{folder} holds a run with other settings ({what}): name a new folder, or give the same ones"
             )
-    write_whole(path, json.dumps(settings, indent=2) + "\n")
+    if write:
+        write_whole(path, json.dumps(settings, indent=2) + "\n")
 
 
 def _differs(name, old, new):
@@ -214,22 +259,27 @@ def _out_of_patience(progress, patience):
     )
 
 
-def _keep_best(folder, progress, twin, model, epoch, scores, monitor, mode, keep, finish):
-    """Saves the epoch if it is among the best `keep`; the best of all is also `model.keras`."""
+def _rank(progress, epoch, scores, monitor, mode, keep):
+    """Puts the epoch among the best `keep`, if it is one of them."""
     if not math.isfinite(scores[monitor]):
         raise InputError(f"the validation score {monitor} of epoch {epoch} is {scores[monitor]}: the run has diverged")
     entry = {"epoch": epoch, "file": f"epoch-{epoch:03d}.keras", "score": scores[monitor], "scores": scores}
     sign = -1 if mode == "max" else 1
     ranked = sorted([*progress["best"], entry], key=lambda e: (sign * e["score"], e["epoch"]))
     progress["best"] = ranked[:keep]
-    if entry in progress["best"]:
+
+
+def _keep_best(folder, progress, twin, model, epoch, scores, monitor, finish):
+    """Saves the epoch if it is among the best; the best of all is also `model.keras`."""
+    ranks = [entry["epoch"] for entry in progress["best"]]
+    if epoch in ranks:
         twin.set_weights(model.get_weights())
         if finish:
             finish(twin, scores)
-        path = folder / BEST / entry["file"]
+        path = folder / BEST / progress["best"][ranks.index(epoch)]["file"]
         with whole_file(path) as unfinished:
             twin.save(unfinished)
-        if ranked[0] is entry:
+        if ranks[0] == epoch:
             with whole_file(folder / MODEL) as unfinished:
                 shutil.copyfile(path, unfinished)
     write_json(folder / BEST / SCORES, {"monitor": monitor, "best": progress["best"]})

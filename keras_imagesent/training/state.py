@@ -9,9 +9,14 @@ from keras_imagesent.data.keras_file import check_archive
 from keras_imagesent.errors import InputError
 
 
-def write_state(path, model, progress):
-    """Writes weights, dropout seeds, optimizer and running means of `model`, and the JSON-able `progress`, whole."""
+def write_state(path, model, progress, chief=True):
+    """Writes weights, dropout seeds, optimizer and running means of `model`, and the JSON-able `progress`, whole.
+
+    Processes that train together all call it, since the running means are their common ones; the chief writes.
+    """
     arrays = {f"variable_{number:05d}": np.asarray(variable) for number, variable in enumerate(_variables(model))}
+    if not chief:
+        return
     with whole_file(path) as unfinished:
         np.savez(unfinished, progress=np.array(json.dumps(progress)), **arrays)
 

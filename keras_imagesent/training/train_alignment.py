@@ -19,6 +19,7 @@ from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
+from keras_imagesent.training.workers import Workers
 
 
 def train_alignment(
@@ -83,7 +84,8 @@ def train_alignment(
     if search:
         settings = {**settings, **search_rates(trainer, settings, out, search, search_epochs)}
     rows = trainer.train(settings, out)
-    keep_beta(out, beta, trainer.validation_photos)
+    if trainer.workers.chief:
+        keep_beta(out, beta, trainer.validation_photos)
     return rows
 
 
@@ -100,7 +102,8 @@ class Trainer:
     """What every training of one command shares: the data in memory, the devices, the seed."""
 
     def __init__(self, prepared, validation, extra, devices=None, save_minutes=2.0):
-        self.strategy = choose_strategy(devices)
+        self.strategy = choose_strategy(devices)  # first: TensorFlow joins the workers only before its first step
+        self.workers = Workers(self.strategy)
         self.prepared, self.extra, self.save_minutes = prepared, extra, save_minutes
         self.validation_photos = prepared.load(validation)
         self.centre = None
@@ -149,14 +152,16 @@ class Trainer:
         size, seed = settings["batch_size"], self.extra["seed"]
 
         def batches(epoch, start_step):
-            pairs = pair_batches(self.prepared, "train", size, seed, epoch, start_step)
+            share = self.workers.share
+            pairs = pair_batches(self.prepared, "train", size, seed, epoch, start_step, share=share)
             return pairs.map(lambda batch: {name: batch[name] for name in model.input})
 
         def steps(epoch):
             return steps_per_epoch(self.prepared, "train", size, seed, epoch)
 
         model = self.build(settings, steps(0))
-        keep_vocabulary(self.prepared.vocabulary, out)
+        if self.workers.chief:
+            keep_vocabulary(self.prepared.vocabulary, out)
         return fit_run(
             model,
             batches,

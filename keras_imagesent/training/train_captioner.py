@@ -1,5 +1,6 @@
 """Trains a captioner into a run folder."""
 
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -19,6 +20,7 @@ from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
 from keras_imagesent.training.validate_captions import Validator
+from keras_imagesent.training.workers import Workers
 
 
 def train_captioner(
@@ -83,12 +85,16 @@ def train_captioner(
     out, prepared = Path(out), Prepared.open(prepared)
     validation = validation_split(prepared, validation)
     strategy, vocabulary, size = choose_strategy(devices), prepared.vocabulary, settings["batch_size"]
+    workers = Workers(strategy)
+    if workers.number > 1 and (self_critical or fine_tune):
+        raise InputError("self_critical and fine_tune run on one machine: leave out TF_CONFIG")
     photos, validation_photos = prepared.load("train"), prepared.load(validation)
     learned, validated = choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame)
     validate, tuning = Validator(validated, vocabulary, settings), None
     with strategy.scope():
         model = build(learned, vocabulary, settings, start_from, seed)
-        steps, batches = learned.steps(size), lambda epoch, start: learned.batches(size, seed, epoch, start)
+        steps = learned.steps(size)
+        batches = partial(learned.batches, size, seed, share=workers.share)
         if self_critical:
             critic = self_critic(model, learned, photos, vocabulary, size, seed)
             steps, batches = critic.steps, critic.batches
@@ -100,7 +106,8 @@ def train_captioner(
             validate = tuning.validate_with(validate, validation_photos.filenames)
             model, batches = tuning.model, tuning.batches
         model.compile(optimizer)
-    keep_vocabulary(vocabulary, out)
+    if workers.chief:
+        keep_vocabulary(vocabulary, out)
     rows = fit_run(
         model,
         batches,

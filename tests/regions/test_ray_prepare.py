@@ -1,0 +1,202 @@
+"""`prepare` on a real local Ray cluster: the shards of one process, also when a worker is killed under way."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import tarfile
+from functools import partial
+
+import numpy as np
+import pytest
+
+from keras_imagesent.data.dataset import check_dataset, read_dataset
+from keras_imagesent.data.shards import Prepared
+from keras_imagesent.errors import InputError
+from keras_imagesent.regions import prepare as module
+from keras_imagesent.regions.networks import Networks
+from keras_imagesent.regions.prepare import prepare
+from keras_imagesent.regions.ray_prepare import Looks, RayWorkers, ray_map
+from tests.regions.tiny_photos import tiny_extractor, write_photos
+
+ray = pytest.importorskip("ray", reason="needs ray: pip install 'keras_imagesent[ray]'")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers on this machine; nothing of it is left afterwards."""
+    for tries_left in (2, 1, 0):
+        try:
+            ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+            break
+        except Exception as error:  # of a machine so busy that the node is not up within Ray's half minute
+            ray.shutdown()
+            if not tries_left or "timed out during startup" not in str(error):
+                raise
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_shards():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PHOTOS_PER_SHARD", 20)
+        patch.setattr(module, "BATCH_SIZE", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_photos(tmp_path_factory.mktemp("photos"), 90)
+
+
+def write_tars(source, folder, number=2):
+    """The same photos as img2dataset writes them, and its Parquet of what it did beside each tar."""
+    folder.mkdir()
+    images = json.loads((source / "dataset.json").read_text())["images"]
+    for index in range(number):
+        with tarfile.open(folder / f"{index:05d}.tar", "w") as tar:
+            for image in images[index::number]:
+                key = f"{index:05d}{image['imgid']:04d}"
+                captions = "\n".join(sentence["raw"] for sentence in image["sentences"])
+                about = {"key": key, "caption": captions, "split": image["split"], "status": "success"}
+                contents = {
+                    "png": (source / "images" / image["filename"]).read_bytes(),
+                    "txt": captions.encode(),
+                    "json": json.dumps(about).encode(),
+                }
+                for ending, content in contents.items():
+                    member = tarfile.TarInfo(f"{key}.{ending}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+        (folder / f"{index:05d}.parquet").write_bytes(b"img2dataset's own notes, without photos")
+    return folder
+
+
+def write_parquet(source, folder):
+    """The same photos in one Parquet file of three row groups, as Hugging Face writes photos."""
+    import pyarrow
+    from pyarrow import parquet
+
+    folder.mkdir()
+    images = json.loads((source / "dataset.json").read_text())["images"]
+    rows = [
+        {
+            "image": {"bytes": (source / "images" / image["filename"]).read_bytes(), "path": image["filename"]},
+            "captions": [sentence["raw"] for sentence in image["sentences"]],
+            "split": image["split"],
+            "filename": image["filename"],
+        }
+        for image in images
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "photos.parquet", row_group_size=40)
+    return folder
+
+
+def read(source, **options):
+    is_folder = (source / "dataset.json").exists()
+    place = (source / "dataset.json", source / "images") if is_folder else (source,)
+    return check_dataset(read_dataset(*place), max_broken=0.1, **options)
+
+
+def tiny_networks(pids):
+    """Made in each actor, which leaves its process number."""
+    (pids / str(os.getpid())).touch()
+    return Networks(tiny_extractor(), None, 16, {})
+
+
+def run(dataset, out, **options):
+    prepare(dataset, out, tiny_extractor(), {}, threshold=2, max_broken=0.1, progress=False, **options)
+    return Prepared.open(out)
+
+
+def assert_same(one, other):
+    """The same shards, rows and order; vectors within 1e-3."""
+    names = [sorted(path.name for path in each.folder.iterdir() if path.suffix) for each in (one, other)]
+    assert names[0] == names[1] and one.settings == other.settings
+    assert (one.folder / "problems.json").read_text() == (other.folder / "problems.json").read_text()
+    for split in one.splits:
+        for shard, twin in zip(one.shards(split), other.shards(split), strict=True):
+            a, b = one.read([shard]), other.read([twin])
+            for name in ("filenames", "captions"):
+                assert getattr(a, name) == getattr(b, name)
+            for name in ("photo_ids", "widths", "heights", "region_mask", "boxes"):
+                np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+            np.testing.assert_array_equal(np.concatenate(a.sentence_ids), np.concatenate(b.sentence_ids))
+            for name in ("region_features", "class_scores", "box_scores"):
+                np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-3)
+
+
+def test_a_killed_worker_costs_its_batches_and_the_shards_are_those_of_one_process(cluster, source, tmp_path):
+    broken = shutil.copytree(source, tmp_path / "photos")
+    dataset = read(broken)
+    (broken / "images" / "007.png").write_bytes(b"broken after the check")
+    (broken / "images" / "050.png").unlink()
+    one = run(dataset, tmp_path / "one")
+    lost = [each["item"] for each in json.loads((tmp_path / "one" / "problems.json").read_text()) if "used" not in each]
+    assert lost == ["007.png", "050.png"]
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    workers, done = RayWorkers(partial(tiny_networks, pids), number=2), []
+
+    def kill_one(jobs, settings, vocabulary):
+        for result in workers(jobs, settings, vocabulary):
+            done.append(result[0])
+            if len(done) == 3:
+                os.kill(int(next(pids.iterdir()).name), signal.SIGKILL)
+            yield result
+
+    many = run(dataset, tmp_path / "many", elsewhere=kill_one)
+    assert workers.lost == 1 and len(list(pids.iterdir())) == 3 and len(done) == 24
+    assert_same(one, many)
+
+    # a second start does only what is missing
+    next(path for path in many.folder.glob("val-00001*")).unlink()
+    done.clear()
+    run(dataset, tmp_path / "many", elsewhere=lambda *given: (done.append(r[0]) or r for r in workers(*given)))
+    assert {job.writer.path.name for job in done} == {"val-00001-of-00002.tfrecord"}
+    assert_same(one, Prepared.open(tmp_path / "many"))
+
+
+@pytest.mark.parametrize("write", [write_tars, write_parquet])
+def test_tars_and_parquet_give_the_records_of_the_folder(cluster, source, tmp_path, write):
+    whole = read(source)
+    packed = write(source, tmp_path / "packed")
+    dataset = check_dataset(read_dataset(packed, each=ray_map), each=Looks(tmp_path / "checked"))
+    by_content = {photo.path.read_bytes(): photo for photo in whole.photos}
+    assert len(by_content) == len(dataset.photos) == 90
+    for photo in dataset.photos:
+        twin = by_content[photo.path.read_bytes()]
+        assert (photo.captions, photo.split) == (twin.captions, twin.split)
+    results = list(module.decoded_batches([module.Job(None, 0, 1, dataset.photos[:4])], 32))
+    assert [status.decode() for status in results[0][2].numpy()] == ["ok"] * 4
+
+
+def test_what_was_found_whole_is_not_read_again(cluster, source, tmp_path):
+    photos = shutil.copytree(source, tmp_path / "photos")
+    (photos / "images" / "003.png").write_bytes(b"broken")
+    problems = read(photos, each=Looks(tmp_path / "checked")).problems
+    assert [problem.item for problem in problems] == ["003.png"]
+    shutil.copy(photos / "images" / "004.png", photos / "images" / "003.png")  # mended
+    (photos / "images" / "005.png").unlink()  # was whole: not looked at again, the extraction will say so
+    assert read(photos, each=Looks(tmp_path / "checked")).problems == []
+
+
+def test_more_workers_than_the_cluster_has(cluster):
+    with pytest.raises(InputError, match="--ray 64: the cluster has 2 CPUs"):
+        RayWorkers(None, number=64)
+
+
+@pytest.mark.parametrize(
+    "make, complaint",
+    [
+        (lambda folder: (folder / "a.tar").write_bytes(b"no tar" * 200), "no whole tar"),
+        (lambda folder: (folder / "a.parquet").write_bytes(b"none"), "no Parquet file"),
+        (lambda folder: None, "is a folder: name the file in it"),
+    ],
+)
+def test_what_holds_no_photos_is_named(tmp_path, make, complaint):
+    make(tmp_path)
+    with pytest.raises(InputError, match=complaint):
+        read_dataset(tmp_path)
