@@ -7,6 +7,7 @@ from keras import layers
 
 from keras_imagesent.captioning.captioner import Captioner
 from keras_imagesent.data.atomic import whole_file
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.photo import OK, decode_pixels
 
@@ -56,7 +57,7 @@ class FineTuning:
     def read(self, filenames):
         """Pixels (n, S, S, 3) of photos by name."""
         try:
-            contents = [(self.folder / name).read_bytes() for name in filenames]
+            contents = [to_decodable((self.folder / name).read_bytes()) for name in filenames]
         except OSError as error:
             raise InputError(
                 f"{error.filename}: {error.strerror}; --fine-tune names the folder of the photos"

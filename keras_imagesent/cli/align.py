@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 
 
@@ -55,7 +56,7 @@ def align_photo(args):
 
     options = {} if args.beta is None else {"beta": args.beta}
     model = load_photo_model(alignment=args.alignment, captioner=False, region_captioner=False, **options)
-    found = model.align(tf.constant([args.what.read_bytes()]), tf.constant([args.sentence]))
+    found = model.align(tf.constant([to_decodable(args.what.read_bytes())]), tf.constant([args.sentence]))
     found = {name: value.numpy()[0] for name, value in found.items()}
     if found["status"] != b"ok":
         raise InputError(f"{args.what}: {found['status'].decode()}")

@@ -4,6 +4,7 @@ A photo that cannot be read gives one line on stderr; the others are still descr
 
 example:
   imagesent describe dog.jpg --picture described.png
+  imagesent describe dog.jpg --box 0.1,0.4,0.6,0.9        (x0,y0,x1,y1 in shares of the width and height)
   imagesent describe holiday/ --json > descriptions.jsonl
 """
 
@@ -21,6 +22,13 @@ def add_arguments(parser):
     add("--alignment", metavar="RUN", help="run of train-alignment, which ties words to regions (the shipped one)")
     add("--backbone", metavar="FILE", help="the .keras that makes the vectors (the shipped one)")
     add("--detector", metavar="FILE", help="the .keras that finds regions (the shipped one)")
+    add(
+        "--box",
+        action="append",
+        default=[],
+        metavar="X0,Y0,X1,Y1",
+        help="only this part, in 0..1; several --box do too",
+    )
     add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
     add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
     add("--beta", type=float, help="strength of the ties between neighbouring words (the alignment's own)")
@@ -31,6 +39,7 @@ def add_arguments(parser):
 def run(args):
     if args.regions < 1 or (args.beam is not None and args.beam < 1):
         raise InputError("--regions and --beam are numbers from 1 up")
+    boxes = [parse_box(text) for text in args.box]
     photos, complain = list_photos(args.photo), Complaints()
     if args.picture:
         picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
@@ -41,9 +50,9 @@ def run(args):
 
     model = load_photo_model(
         backbone=args.backbone,
-        detector=args.detector,
-        alignment=args.alignment,
-        captioner=args.captioner,
+        detector=False if boxes else args.detector,
+        alignment=False if boxes else args.alignment,
+        captioner=False if boxes else args.captioner,
         region_captioner=args.region_captioner,
         captions=1,
         beam=args.beam,
@@ -51,6 +60,9 @@ def run(args):
     )
     for paths, contents in read_in_batches(photos, complain):
         contents = tf.constant(contents)
+        if boxes:
+            describe_boxes(args, model, paths, contents, boxes, complain, len(photos) > 1)
+            continue
         found = {name: value.numpy() for name, value in model.describe(contents).items()}
         sentences = model.caption(contents)["captions"][:, 0]
         aligned = {name: value.numpy() for name, value in model.align(contents, sentences).items()}
@@ -71,6 +83,46 @@ def run(args):
                 columns = [[region[key] for region in regions] for key in ("box", "caption", "log_prob")]
                 draw_regions(path, *columns).save(picture_path(args.picture, path, len(photos) > 1))
     return complain.exit_status
+
+
+def parse_box(text):
+    """ "0.1,0.4,0.6,0.9" -> the box, or what is wrong with it."""
+    try:
+        box = [float(number) for number in text.split(",")]
+        good = len(box) == 4 and 0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"--box {text}: give x0,y0,x1,y1 from 0 to 1, x0 < x1 and y0 < y1, such as 0.1,0.4,0.6,0.9")
+    return box
+
+
+def describe_boxes(args, model, paths, contents, boxes, complain, several):
+    """Prints (and draws) the caption of each box of one's own in each photo."""
+    import tensorflow as tf
+
+    answers = []
+    for box in boxes:
+        found = model.describe_box(contents, tf.constant([box] * len(paths)))
+        answers.append({name: value.numpy() for name, value in found.items()})
+    for row, path in enumerate(paths):
+        status = answers[0]["status"][row].decode()
+        if status != "ok":
+            complain(path, status)
+            continue
+        captions = [answer["captions"][row].decode() for answer in answers]
+        log_probs = [round(float(answer["log_probs"][row]), 4) for answer in answers]
+        if args.json:
+            each = zip(boxes, captions, log_probs, strict=True)
+            regions = [{"box": box, "caption": caption, "log_prob": value} for box, caption, value in each]
+            print(json.dumps({"photo": str(path), "regions": regions}), flush=True)
+        else:
+            for text, caption in zip(args.box, captions, strict=True):
+                print(f"{path}\t{text}\t{caption}", flush=True)
+        if args.picture:
+            from keras_imagesent.report.pictures import draw_regions
+
+            draw_regions(path, boxes, captions, log_probs).save(picture_path(args.picture, path, several))
 
 
 def describe(found, aligned, caption, row, most):

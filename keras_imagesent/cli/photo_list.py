@@ -2,11 +2,12 @@
 
 import glob
 import sys
+from collections import Counter
 from pathlib import Path
 
+from keras_imagesent.data.photo_formats import ENDINGS, to_decodable
 from keras_imagesent.errors import InputError
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 PHOTOS_AT_ONCE = 8
 
 
@@ -23,12 +24,7 @@ def list_photos(names):
         if name == "-":
             photos += list_photos([line.strip() for line in sys.stdin if line.strip() and line.strip() != "-"])
         elif Path(name).is_dir():
-            found = sorted(
-                path for path in Path(name).rglob("*") if path.suffix.lower() in ENDINGS and not _waits(path)
-            )
-            if not found:
-                raise InputError(f"{name} holds no photo ({', '.join(ENDINGS)})")
-            photos += found
+            photos += photos_in(Path(name))
         elif not Path(name).exists() and glob.has_magic(name):
             found = sorted(map(Path, glob.glob(name, recursive=True)))
             if not found:
@@ -44,6 +40,20 @@ def list_photos(names):
 def _waits(path):
     """Whether a path in a folder is a pipe, a socket or a device, which may never answer."""
     return path.exists() and not path.is_file()
+
+
+def photos_in(folder):
+    """The photos in a folder and those below it; one line on stderr says how many other files were skipped."""
+    files = sorted(path for path in folder.rglob("*") if not (path.is_dir() or _waits(path)))
+    photos = [path for path in files if path.suffix.lower() in ENDINGS]
+    if not photos:
+        raise InputError(f"{folder} holds no photo ({', '.join(ENDINGS)})")
+    others = [path for path in files if path.suffix.lower() not in ENDINGS and not path.name.startswith(".")]
+    skipped = Counter(path.suffix.lower() or "without an ending" for path in others)
+    if skipped:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in skipped.most_common())
+        print(f"imagesent: {folder}: {skipped.total()} files skipped that are no photos ({kinds})", file=sys.stderr)
+    return photos
 
 
 class Complaints:
@@ -66,10 +76,12 @@ def read_in_batches(photos, complain):
     paths, contents = [], []
     for number, path in enumerate(photos, start=1):
         try:
-            contents.append(Path(path).read_bytes())
+            contents.append(to_decodable(Path(path).read_bytes()))
             paths.append(path)
         except OSError as error:
             complain(path, error.strerror or "cannot be read")
+        except InputError as error:
+            complain(path, error)
         if paths and (len(paths) == PHOTOS_AT_ONCE or number == len(photos)):
             yield paths, contents
             paths, contents = [], []

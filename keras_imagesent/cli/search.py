@@ -13,6 +13,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 
 
@@ -97,7 +98,7 @@ def embed_photo(args):
     model = load_photo_model(
         args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
     )
-    found = model.embed_image(tf.constant([args.photo.read_bytes()]))
+    found = model.embed_image(tf.constant([to_decodable(args.photo.read_bytes())]))
     status = found["status"].numpy()[0]
     if status != b"ok":
         raise InputError(f"{args.photo}: {status.decode()}")

@@ -6,6 +6,8 @@ from io import BytesIO
 
 from PIL import Image, UnidentifiedImageError
 
+from keras_imagesent.errors import InputError
+
 MAX_PIXELS = 120_000_000  # more than any phone takes today
 FORMATS = ("JPEG", "PNG", "GIF", "BMP")  # what TensorFlow decodes
 DECODED_BMP = {(8, 0), (24, 0), (32, 0), (32, 3)}  # bits a pixel, compression
@@ -24,7 +26,12 @@ def look_at(path):
         return None, f"cannot be read: {error.strerror}"
     if not content:
         return None, "the file is empty"
-    return hashlib.sha256(content).digest(), _broken(content)
+    from keras_imagesent.data.photo_formats import to_decodable  # which takes its limit from here
+
+    try:
+        return hashlib.sha256(content).digest(), _broken(to_decodable(content))
+    except InputError as error:
+        return hashlib.sha256(content).digest(), str(error)
 
 
 def undecodable(image):
@@ -52,7 +59,7 @@ def _broken(content):
     except Image.DecompressionBombError:
         return f"more than {MAX_PIXELS:,} pixels: make it smaller"
     except UnidentifiedImageError:
-        return f"not a photo in one of the formats {', '.join(FORMATS)}"
+        return f"not a photo in one of the formats {', '.join(FORMATS)}, WebP, TIFF, AVIF, HEIC"
     except Exception as error:  # on damaged files Pillow's decoders raise anything
         return f"truncated or damaged: {error}"
     return None

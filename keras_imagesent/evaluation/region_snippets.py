@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_imagesent.data.box_table import read_box_table
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.grounding import overlaps
 
@@ -105,6 +106,6 @@ def box_vectors(regions, photos_dir, backbone, batch_size=16, progress=lambda it
 
 def _read(path):
     try:
-        return path.read_bytes()
+        return to_decodable(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; --photos names the folder of the photos") from None

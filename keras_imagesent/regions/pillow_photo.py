@@ -3,11 +3,13 @@
 import io
 import os
 import struct
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from keras_imagesent.data.photo_check import FORMATS, MAX_PIXELS, undecodable
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 
 _TURNS = {
@@ -39,7 +41,8 @@ def read_photo(photo):
     """
     name = photo if isinstance(photo, (str, os.PathLike)) else "the photo"
     try:
-        source = photo if isinstance(photo, (str, os.PathLike)) else io.BytesIO(photo)
+        content = Path(photo).read_bytes() if isinstance(photo, (str, os.PathLike)) else photo
+        source = io.BytesIO(to_decodable(content))
         with Image.open(source, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise InputError(f"{name}: too many pixels ({image.width} x {image.height}). Make it smaller.")

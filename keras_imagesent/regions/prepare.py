@@ -20,6 +20,7 @@ from keras_imagesent.data.atomic import remove_leftovers, write_json
 from keras_imagesent.data.dataset import TooManyBroken
 from keras_imagesent.data.entries import Problem
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import photo as photos_in_graph
@@ -256,8 +257,8 @@ def read_or_nothing(photo):
     if isinstance(photo.path, Path) and not photo.path.is_file():
         return b""  # a pipe among the photos would be waited for without end
     try:
-        return photo.path.read_bytes()
-    except OSError:
+        return to_decodable(photo.path.read_bytes())
+    except (OSError, InputError):
         return b""
 
 

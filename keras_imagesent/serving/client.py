@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import require
 from keras_imagesent.serving.server_errors import CODES, ServingError
@@ -54,6 +55,10 @@ class Client:
     def describe(self, photos):
         """A caption for every region: `boxes` (B,R,4), `captions`, `log_probs` (B,R), `number_of_regions` (B,)."""
         return self.predict("describe", {"image_bytes": _read(photos)})
+
+    def describe_box(self, photos, boxes):
+        """A caption for one box of one's own in each photo, (B,4) in 0..1: `captions`, `log_probs` (B,)."""
+        return self.predict("describe_box", {"image_bytes": _read(photos), "box": np.asarray(boxes, np.float32)})
 
     def align(self, photos, sentences):
         """Which region each word belongs to: `words` (B,T), `boxes`, `similarity` (B,T,R), `phrase_regions` (B,T)."""
@@ -150,7 +155,9 @@ def _connect(address):
 
 
 def _read(photos):
-    return [photo if isinstance(photo, bytes) else Path(photo).read_bytes() for photo in photos]
+    """The photos' bytes; formats that no server reads are sent as JPEG."""
+    contents = [photo if isinstance(photo, bytes) else Path(photo).read_bytes() for photo in photos]
+    return [to_decodable(content, lossless=False) for content in contents]
 
 
 def _to_json(value):

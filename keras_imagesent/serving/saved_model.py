@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_imagesent import __version__
 from keras_imagesent.data.atomic import remove_leftovers, whole_folder
-from keras_imagesent.model.photo_model import IMAGE_BYTES, SENTENCES
+from keras_imagesent.model.photo_model import BOX, IMAGE_BYTES, SENTENCES
 from keras_imagesent.serving.warmup import write_warmup
 
 EXTRA = "assets.extra"
@@ -50,6 +50,7 @@ def signatures(photo_model):
         found["caption_features"] = photo_model.caption_features, photo_model.caption_features.input_signature
     if photo_model.region_captioner:
         found["describe"] = photo_model.describe, [IMAGE_BYTES]
+        found["describe_box"] = photo_model.describe_box, [IMAGE_BYTES, BOX]
     if photo_model.alignment:
         found["align"] = photo_model.align, [IMAGE_BYTES, SENTENCES]
         found["embed_image"] = photo_model.embed_image, [IMAGE_BYTES]
@@ -106,6 +107,7 @@ def warmup_requests(photo_model, photos=()):
     inputs = {
         "image_bytes": images,
         "sentences": sentences,
+        "box": np.tile(np.array([0.2, 0.2, 0.8, 0.9], np.float32), (len(images), 1)),
         "image_features": np.full((1, features), 0.1, np.float32),
     }
     return [

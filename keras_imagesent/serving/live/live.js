@@ -206,11 +206,11 @@ async function askBox(box) {
   const photo = state.photo;
   try {
     await busy("Looking at your box …", async () => {
-      const outputs = await predict("describe_boxes", { image_bytes: [{ b64: photo }], boxes: [[box]] });
+      const outputs = await predict("describe_box", { image_bytes: [{ b64: photo }], box: [box] });
       if (photo !== state.photo) return;
       checkStatus(outputs);
-      const caption = outputs.captions[0][0];
-      state.regions.push({ box, caption, logProb: outputs.log_probs[0][0], score: 1, number: state.regions.length, mine: true });
+      const caption = outputs.captions[0];
+      state.regions.push({ box, caption, logProb: outputs.log_probs[0], score: 1, number: state.regions.length, mine: true });
       listRegions();
       $("regions").lastElementChild.scrollIntoView({ block: "nearest" });
       say(`Your box: ${caption}`);
