@@ -5,13 +5,16 @@ A photo that cannot be read gives one line on stderr; the others still get their
 example:
   imagesent caption dog.jpg
   imagesent caption holiday/ "scans/*.png" --captions 3
+  imagesent caption holiday/ --sidecar --alt-text alt.csv --min-confidence 0.5
   find . -name '*.jpg' | imagesent caption - --json > captions.jsonl
 """
 
 import json
 
+from keras_imagesent.captioning.confidence import confidence
 from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
+from keras_imagesent.report.alt_text import check_alt_path, write_alt_texts, write_sidecar
 
 
 def add_arguments(parser):
@@ -25,6 +28,9 @@ def add_arguments(parser):
     add("--beam", type=int, help="sentences kept in the search (the captioner's own; 20 with --rerank)")
     add("--length-penalty", type=float, help="0 prefers short captions (the captioner's own)")
     add("--rerank", type=float, default=0.0, metavar="WEIGHT", help="rank the beam anew by the alignment (0.2 is good)")
+    add("--min-confidence", type=float, metavar="P", help="say 'not sure' of captions that are less sure (from 0 to 1)")
+    add("--sidecar", action="store_true", help="write each caption beside its photo, as photo.jpg.xmp")
+    add("--alt-text", metavar="FILE", help="write all captions as alt texts (.csv or .html)")
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the caption under the photo (.png, .svg; a folder for several photos)")
 
@@ -34,6 +40,12 @@ def run(args):
         raise InputError("--captions and --beam are numbers from 1 up")
     if not args.rerank >= 0:
         raise InputError(f"--rerank is a weight from 0 up (0.2 is good), not {args.rerank:g}")
+    if args.min_confidence is not None and not 0 <= args.min_confidence <= 1:
+        raise InputError(f"--min-confidence is a number from 0 to 1, not {args.min_confidence:g}")
+    if args.min_confidence is not None and args.rerank:
+        raise InputError("--min-confidence knows nothing of captions ranked anew: leave out --rerank")
+    if args.alt_text:
+        check_alt_path(args.alt_text)
     photos, complain = list_photos(args.photo), Complaints()
     if args.picture:
         picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
@@ -53,6 +65,10 @@ def run(args):
         length_penalty=args.length_penalty,
         rerank=args.rerank,
     )
+    constants = None if args.rerank else model.captioner.settings.get("confidence")
+    if args.min_confidence is not None and not constants:
+        raise InputError("this captioner does not know how sure it is: run `imagesent calibrate` first")
+    told = {}
     for paths, contents in read_in_batches(photos, complain):
         found = {name: value.numpy() for name, value in model.caption(tf.constant(contents)).items()}
         for row, path in enumerate(paths):
@@ -62,8 +78,19 @@ def run(args):
                 continue
             captions = [text.decode() for text in found["captions"][row][: args.captions]]
             log_probs = [round(float(value), 4) for value in found["log_probs"][row][: args.captions]]
+            sure = [
+                round(confidence(*each, constants), 4) for each in zip(captions, log_probs, strict=True) if constants
+            ]
+            unsure = args.min_confidence is not None and sure[0] < args.min_confidence
+            if not unsure:
+                told[path] = captions[0]
             if args.json:
-                print(json.dumps({"photo": str(path), "captions": captions, "log_probs": log_probs}), flush=True)
+                answer = {"photo": str(path), "captions": captions, "log_probs": log_probs}
+                answer |= {"confidences": sure} if constants else {}
+                answer |= {"sure": not unsure} if args.min_confidence is not None else {}
+                print(json.dumps(answer), flush=True)
+            elif unsure:
+                print(f"{path}\tnot sure ({sure[0]:.2f})", flush=True)
             elif args.captions == 1:
                 print(f"{path}\t{captions[0]}", flush=True)
             else:
@@ -73,4 +100,11 @@ def run(args):
 
                 target = picture_path(args.picture, path, len(photos) > 1)
                 draw_regions(path, [[0, 0, 1, 1]] * len(captions), captions, log_probs).save(target)
+            if args.sidecar and path in told:
+                try:
+                    write_sidecar(path, captions[0])
+                except InputError as error:
+                    complain(path, error)
+    if args.alt_text:
+        print(write_alt_texts(args.alt_text, list(told), list(told.values())))
     return complain.exit_status

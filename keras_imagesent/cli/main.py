@@ -18,6 +18,7 @@ VERBS = {
     "train-alignment": "learn which words belong to which region",
     "align": "tie the phrases of sentences to regions",
     "train-captioner": "learn to caption photos or regions",
+    "calibrate": "learn how sure captions and search results are, on photos set aside",
     "evaluate": "measure retrieval, captions and grounding; print the tables",
     "export": "write a SavedModel, ONNX or LiteRT files",
     "serve": "answer TF Serving's REST and gRPC calls, with a page to try the model",

@@ -11,8 +11,10 @@ example:
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
+from keras_imagesent.captioning.confidence import sigmoid
 from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 
@@ -48,32 +50,52 @@ def run(args):
         raise InputError(f"--top {args.top}: at least 1")
     if not (args.index / "collection.json").exists():
         raise InputError(f"{args.index} is not an index: make one with `imagesent index PHOTOS --index {args.index}`")
+    from keras_imagesent.model.run import Run
     from keras_imagesent.search.collection import Collection
     from keras_imagesent.search.where import Where
 
     folder = args.folder and str(args.folder.resolve())
     where = Where(folder, args.split, args.after, args.before) if chosen else None
     collection = Collection(args.index)
-    words = None
+    words, match = None, None
     if args.photo:
         query, hits = args.photo.name, collection.search_sentences(embed_photo(args), args.top)
     else:
         query = args.snippet
         words, vectors = collection.embed(args.snippet)
+        model = Run(args.index / "alignment", "alignment")
+        unknown = [word for word, number in model.vocabulary.positions(args.snippet) if number <= 0]
+        match = model.settings.get("match")
+        if unknown:
+            print(f"imagesent: the model does not know {', '.join(unknown)}: looking for the rest", file=sys.stderr)
         search = collection.search_regions if args.regions else collection.search_photos
         hits = search(vectors, args.top, where)
+    sure = how_sure(collection, hits, words, match)
+    if hits and sure is not None and sure < 0.5:
+        print(f"imagesent: nothing matches {query!r} ({sure:.2f} sure of the best); nearest:", file=sys.stderr)
     if args.page:
         from keras_imagesent.report.search_page import write_search_page
 
         write_search_page(args.page, query, hits, words, args.photo)
     if args.json:
         found = [dataclasses.asdict(hit) for hit in hits]
-        print(json.dumps({"query": query, "words": words, "hits": found}, ensure_ascii=False, indent=1))
+        answer = {"query": query, "words": words, "hits": found}
+        answer |= {} if args.photo else {"unknown": unknown}
+        answer |= {} if sure is None else {"confidence": round(sure, 4)}
+        print(json.dumps(answer, ensure_ascii=False, indent=1))
         return
     for hit in hits:
         print(f"{hit.score:9.3f}  {line(hit, words)}")
     if not hits:
         print("nothing found: the index holds nothing of the kind")
+
+
+def how_sure(collection, hits, words, match):
+    """How sure the best hit shows what was searched, from 0 to 1; None if the model was not calibrated."""
+    if not hits or not words or not match:
+        return None
+    score = hits[0].score if collection.settings["score"] == "mean_max_sim" else hits[0].score / len(words)
+    return sigmoid(match["bias"] + match["score"] * score)
 
 
 def line(hit, words):

@@ -75,6 +75,8 @@ def describe_model(photo_model):
         "length_penalty": photo_model.length_penalty,
         "beta": photo_model.beta,
         "rerank": photo_model.rerank,
+        # captioning/confidence.py says how these make a confidence out of a caption and its log probability
+        "confidence": parts["captioner"].settings.get("confidence") if "captioner" in parts else None,
         "training": {name: part.settings for name, part in parts.items()},
         "metrics": {name: part.metrics for name, part in parts.items()},
         "vocabularies": {name: f"vocabulary-{part.vocabulary.digest}.json" for name, part in parts.items()},

@@ -23,7 +23,7 @@ from keras_imagesent.model.run import BEST, LOG, MODEL, SCORES, SETTINGS, VOCABU
 from keras_imagesent.training.state import read_progress, restore_state, write_state
 from keras_imagesent.training.workers import Workers
 
-MAY_CHANGE = ("epochs", "patience", "beta")  # settings that a continued run may change
+MAY_CHANGE = ("epochs", "patience", "beta", "confidence", "match")  # settings that a continued run may change
 # Paths are seen from the working folder, which may be another today: of these the last name alone must be the same.
 PATHS = ("prepared", "pairs", "validation_pairs", "start_from", "fine_tune", "word_vectors")
 

@@ -1,7 +1,12 @@
 """`imagesent caption` and `describe` as a person would type them, with random weights."""
 
+import csv
 import io
 import json
+import math
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -94,6 +99,8 @@ def test_a_caption_is_drawn_under_its_photo(folder, capsys):
         (["{}/*.gif"], "no file matches"),
         (["{}/photos/red.jpg", "--captions", "0"], "numbers from 1 up"),
         (["{}/photos/red.jpg", "--captioner", "{}/nowhere"], "nowhere"),
+        (["{}/photos/red.jpg", "--min-confidence", "2"], "--min-confidence is a number from 0 to 1, not 2"),
+        (["{}/photos/red.jpg", "--alt-text", "alt.txt"], "--alt-text alt.txt: name a .csv or a .html file"),
         (["{}/photos/red.jpg", "--rerank", "-1"], "--rerank is a weight from 0 up (0.2 is good), not -1"),
         (["{}/photos/deep", "--picture", "{}/one.png"], "several photos give several pictures: --picture names a"),
     ],
@@ -145,3 +152,49 @@ def test_align_says_which_words_it_leaves_out(folder, capsys, monkeypatch):
     assert main([*command, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["unknown"] == ["zzz"] and len(answer["cut"]) == 2 + 21 - 12
+
+
+def test_captions_beside_the_photos_and_not_sure(folder, tmp_path, capsys):
+    run = shutil.copytree(folder / "captioner", tmp_path / "captioner")
+    photos = shutil.copytree(folder / "photos" / "deep", tmp_path / "photos")
+    shutil.copy(Path(__file__).parents[1] / "data" / "phone.heic", photos)
+    before = {path: path.read_bytes() for path in photos.iterdir()}
+    command = ["caption", str(photos), *models(folder, "backbone"), "--captioner", str(run), "--json"]
+    assert main([*command, "--min-confidence", "0.5"]) == 2
+    assert "run `imagesent calibrate` first" in capsys.readouterr().err
+    (run / "settings.json").write_text('{"beam": 2, "confidence": {"bias": 1, "mean_log_prob": 0.5, "words": 0}}')
+    (photos / "green.jpg.xmp").write_text("<darktable>")
+    assert main([*command, "--sidecar", "--alt-text", str(tmp_path / "alt.csv")]) == 1
+    out, err = capsys.readouterr()
+    answers = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert len(answers) == 3 and "green.jpg.xmp is there already and not ours" in err
+    for answer in answers:
+        expected = 1 / (1 + math.exp(-1 - 0.5 * answer["log_probs"][0] / (len(answer["captions"][0].split()) + 1)))
+        assert answer["confidences"][0] == pytest.approx(expected if answer["captions"][0] else 0, abs=1e-3)
+    assert (photos / "green.jpg.xmp").read_text() == "<darktable>"
+    description = ElementTree.parse(photos / "blue.jpg.xmp").find(".//{http://purl.org/dc/elements/1.1/}description")
+    said = {Path(answer["photo"]).name: answer["captions"][0] for answer in answers}
+    assert "".join(description.itertext()) == said["blue.jpg"]
+    with open(tmp_path / "alt.csv", newline="") as file:
+        assert {Path(row["filename"]).name: row["alt"] for row in csv.DictReader(file)} == said
+    assert all(path.read_bytes() == content for path, content in before.items())  # the photos are never touched
+    command.remove("--json")
+    assert main([*command, "--min-confidence", "1", "--alt-text", str(tmp_path / "alt.html")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("not sure (0.") == 3 and "<img" not in (tmp_path / "alt.html").read_text()
+
+
+def test_my_box_gets_the_caption_of_that_region(folder, capsys):
+    """A box as large as the frame is region 0; the detector is not asked."""
+    photo = str(folder / "photos/red.jpg")
+    both = models(folder, "backbone", "region_captioner")
+    assert main(["describe", photo, *both, "--box", "0,0,1,1", "--box", "0.1,0.2,0.5,0.9", "--json"]) == 0
+    mine = json.loads(capsys.readouterr().out)["regions"]
+    all_models = models(folder, "backbone", "detector", "alignment", "captioner", "region_captioner")
+    assert main(["describe", photo, *all_models, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["regions"][0]
+    assert mine[0]["caption"] == whole["caption"] and mine[0]["log_prob"] == pytest.approx(whole["log_prob"], abs=1e-3)
+    assert mine[1]["box"] == [0.1, 0.2, 0.5, 0.9] and mine[1]["log_prob"] != mine[0]["log_prob"]
+    for wrong in ("0.5,0,0.1,1", "0,0,1", "a,b,c,d", "0,0,2,1"):
+        assert main(["describe", photo, *both, "--box", wrong]) == 2
+        assert f"--box {wrong}: give x0,y0,x1,y1 from 0 to 1" in capsys.readouterr().err

@@ -87,6 +87,15 @@ def test_photos_come_and_go(work, tmp_path, capsys, monkeypatch, store):
     assert "removed 1 of 1 photos" in printed.out and "1 photos, 2 sentences" in printed.out and "'zzz'" in printed.err
     assert main(["search", "dog", *index, "--json"]) == 0
     assert [hit["filename"] for hit in hits(capsys)] == [str(photos[1])]
+    assert main(["search", "zzz dog", *index]) == 0
+    assert "the model does not know zzz: looking for the rest" in capsys.readouterr().err
+    for bias, nothing in ((-1000, True), (1000, False)):  # as `imagesent calibrate` would have noted it
+        match = {"match": {"bias": bias, "score": 1}}
+        with pytest.MonkeyPatch.context() as patch:
+            load = run_module.load_run
+            patch.setattr(run_module, "load_run", lambda *a, load=load, match=match: replace(load(*a), settings=match))
+            assert main(["search", "dog", *index]) == 0
+        assert ("nothing matches 'dog'" in capsys.readouterr().err) == nothing
     assert main(["index", "--remove", "nosuch.jpg", *index]) == 1
     printed = capsys.readouterr()
     assert "removed 0 of 1 photos" in printed.out and "nosuch.jpg: not in" in printed.err
