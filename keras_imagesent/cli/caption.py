@@ -78,9 +78,8 @@ def run(args):
                 continue
             captions = [text.decode() for text in found["captions"][row][: args.captions]]
             log_probs = [round(float(value), 4) for value in found["log_probs"][row][: args.captions]]
-            sure = [
-                round(confidence(*each, constants), 4) for each in zip(captions, log_probs, strict=True) if constants
-            ]
+            pairs = zip(captions, log_probs, strict=True)
+            sure = [round(confidence(*pair, constants), 4) for pair in pairs if constants]
             unsure = args.min_confidence is not None and sure[0] < args.min_confidence
             if not unsure:
                 told[path] = captions[0]

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import logging
 import os
 import sys
 
@@ -83,6 +84,7 @@ def main(argv=None):
         hint = f"did you mean `imagesent {close[0]}`?" if close else "`imagesent --help` lists the verbs."
         print(f"imagesent: there is no verb {verb!r}: {hint}", file=sys.stderr)
         return 2
+    silence_libraries()
     try:
         parser, run = verb_parser(verb)
         return run(parser.parse_args(rest)) or 0
@@ -98,6 +100,14 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("imagesent: stopped", file=sys.stderr)
         return 130
+
+
+def silence_libraries():
+    """TensorFlow, absl and gRPC write lines of their own on stderr, some marked as errors; a person wants none."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("absl").setLevel(logging.ERROR)
 
 
 def complain(message):

@@ -354,7 +354,7 @@ def warn_of_few(photos):
     if photos < FEW_PHOTOS:
         print(
             f"imagesent: {photos} training photos are few: below about {FEW_PHOTOS:,} (with several captions each) "
-            "the sentences come out broken. Add photos, or start from the shipped model (--start-from shipped)",
+            "the sentences come out broken. Add photos, or captions to those there are",
             file=sys.stderr,
         )
 

@@ -1,4 +1,4 @@
-"""Captions beside the photos: XMP sidecars that photo managers read, and alt texts of a folder. Photos stay untouched."""
+"""Captions beside the photos: XMP sidecars that photo managers read, and alt texts of a folder."""
 
 import csv
 import io

@@ -2,12 +2,14 @@
 
 import json
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_imagesent.cli.main import main
+from keras_imagesent.cli.search import how_sure
 from tests.tiny_pipeline import write_pipeline
 
 
@@ -89,13 +91,6 @@ def test_photos_come_and_go(work, tmp_path, capsys, monkeypatch, store):
     assert [hit["filename"] for hit in hits(capsys)] == [str(photos[1])]
     assert main(["search", "zzz dog", *index]) == 0
     assert "the model does not know zzz: looking for the rest" in capsys.readouterr().err
-    for bias, nothing in ((-1000, True), (1000, False)):  # as `imagesent calibrate` would have noted it
-        match = {"match": {"bias": bias, "score": 1}}
-        with pytest.MonkeyPatch.context() as patch:
-            load = run_module.load_run
-            patch.setattr(run_module, "load_run", lambda *a, load=load, match=match: replace(load(*a), settings=match))
-            assert main(["search", "dog", *index]) == 0
-        assert ("nothing matches 'dog'" in capsys.readouterr().err) == nothing
     assert main(["index", "--remove", "nosuch.jpg", *index]) == 1
     printed = capsys.readouterr()
     assert "removed 0 of 1 photos" in printed.out and "nosuch.jpg: not in" in printed.err
@@ -125,3 +120,15 @@ def test_mistakes_are_named(command, complaint, tmp_path, monkeypatch, capsys):
     error = capsys.readouterr().err
     assert error.startswith("imagesent: ") and complaint in error and len(error.splitlines()) <= 2
     assert not list(tmp_path.iterdir())
+
+
+def test_a_search_says_when_nothing_matches():
+    """The score of the best hit, for a word, through what `imagesent calibrate` noted: 0.5 is where matches begin."""
+    match = {"bias": -2.0, "score": 4.0}
+    mean, total = (SimpleNamespace(settings={"score": score}) for score in ("mean_max_sim", "max_sim"))
+    assert how_sure(mean, [SimpleNamespace(score=0.5)], ["red", "bus"], match) == pytest.approx(0.5)
+    assert how_sure(total, [SimpleNamespace(score=1.0)], ["red", "bus"], match) == pytest.approx(0.5)
+    assert how_sure(mean, [SimpleNamespace(score=0.1)], ["bus"], match) < 0.5
+    assert (
+        how_sure(mean, [], ["bus"], match) is None and how_sure(mean, [SimpleNamespace(score=1)], ["bus"], None) is None
+    )
