@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_imagesent.data.tokenizer import BLANKS, UNSEEN
+from keras_imagesent.data.tokenizer import BLANKS, SPLIT_VOWELS, UNSEEN, UNSPACED
 
 
 def _characters(escaped):
@@ -13,16 +13,27 @@ def _characters(escaped):
 
 _BLANKS = _characters(BLANKS) + "+"
 _UNSEEN = _characters(UNSEEN)
+_UNSPACED = _characters(UNSPACED)
 
 
 def typed_words_in_graph(sentences):
     """Strings (B,) -> two ragged (B, words): as typed, and as the vocabulary knows them. See `typed_words`."""
     valid = tf.strings.unicode_transcode(sentences, "UTF-8", "UTF-8")  # bytes that are no UTF-8 become U+FFFD
+    for whole, parts in SPLIT_VOWELS.items():
+        valid = tf.strings.regex_replace(valid, whole, parts)
+    valid = tf.strings.regex_replace(valid, f"({_UNSPACED})", r" \1 ")
     typed = tf.strings.split(tf.strings.regex_replace(valid, _BLANKS, " "))  # (B, None)
     words = tf_text.case_fold_utf8(tf.strings.regex_replace(typed.flat_values, _UNSEEN, ""))
     words = typed.with_flat_values(tf.strings.regex_replace(words, r"[^\p{L}\p{M}\p{N}]", ""))
     has_letters = words.with_flat_values(tf.strings.length(words.flat_values) > 0)
     return tf.ragged.boolean_mask(typed, has_letters), tf.ragged.boolean_mask(words, has_letters)
+
+
+def close_gaps(sentences):
+    """Takes the blanks out from between characters of scripts without blanks: `join_words` as a graph."""
+    for _ in range(2):  # a character that was matched at the end of one pair begins the next only in another pass
+        sentences = tf.strings.regex_replace(sentences, f"({_UNSPACED}) ({_UNSPACED})", r"\1\2")
+    return sentences
 
 
 def tokenize_in_graph(sentences):

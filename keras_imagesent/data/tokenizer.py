@@ -14,6 +14,15 @@ UNSEEN = (
     r"\U0001b132\U0001b155\U0001ccd6-\U0001ccf9\U0001d2c0-\U0001d2d3\U0001df25-\U0001df2a\U0001e030-\U0001e08f"
     r"\U0001e4d0-\U0001e4f9\U0002b739\U0002ebf0-\U0002ee5d\U00031350-\U000323af"
 )
+# Scripts that put no blanks between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese. Each character is a word.
+UNSPACED = (
+    r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ebd\u0ec0-\u0ecd\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17b3\u17b6-\u17d3"
+    r"\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b738\U0002b740-\U0002ebe0\U00030000-\U0003134a"
+)
+SPLIT_VOWELS = {"\u0e33": "\u0e4d\u0e32", "\u0eb3": "\u0ecd\u0eb2"}  # folding makes two characters of them
+_UNSPACED = re.compile(f"([{UNSPACED}])")
+_BETWEEN_UNSPACED = re.compile(f"(?<=[{UNSPACED}]) (?=[{UNSPACED}])")
 _BLANKS = re.compile(f"[{BLANKS}]+")
 _UNSEEN = re.compile(f"[{UNSEEN}]")
 
@@ -35,9 +44,27 @@ def typed_words(text):
 
     >>> typed_words("A red-haired MAN!")
     [('A', 'a'), ('red-haired', 'redhaired'), ('MAN!', 'man')]
+    >>> typed_words("两只狗 run")
+    [('两', '两'), ('只', '只'), ('狗', '狗'), ('run', 'run')]
     """
+    if not text.isascii():
+        for whole, parts in SPLIT_VOWELS.items():
+            text = text.replace(whole, parts)
+        text = _UNSPACED.sub(r" \1 ", text)
     pairs = ((piece, _letters(fold(piece))) for piece in _BLANKS.split(text))
     return [(piece, word) for piece, word in pairs if word]
+
+
+def join_words(words):
+    """The sentence of some words: a blank between them, but not between characters of a script without blanks.
+
+    Example:
+
+    >>> join_words(["两", "只", "狗", "run", "fast"])
+    '两只狗 run fast'
+    """
+    text = " ".join(words)
+    return text if text.isascii() else _BETWEEN_UNSPACED.sub("", text)
 
 
 def _letters(text):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_imagesent.data.atomic import write_whole
-from keras_imagesent.data.tokenizer import tokenize, typed_words
+from keras_imagesent.data.tokenizer import join_words, tokenize, typed_words
 from keras_imagesent.errors import InputError
 
 END = 0  # ends a sentence; padding holds it as well
@@ -84,7 +84,7 @@ class Vocabulary:
                 break
             if number != self.start_id:
                 words.append(self.words[number - 1])
-        return " ".join(words)
+        return join_words(words)
 
     def log_frequencies(self):
         """Log of each output's share in the training sentences, END counted once a sentence: float32 (V+1,)."""

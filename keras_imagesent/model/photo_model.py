@@ -8,7 +8,7 @@ from keras_imagesent.alignment.phrases import decode_phrases_in_graph
 from keras_imagesent.alignment.region_encoder import region_inputs
 from keras_imagesent.captioning.beam_search import beam_search
 from keras_imagesent.captioning.captioner import Decoder
-from keras_imagesent.data.graph_tokenizer import SentenceToIds
+from keras_imagesent.data.graph_tokenizer import SentenceToIds, close_gaps
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.caption_search import search_settings
 from keras_imagesent.model.rerank import caption_ranks, combine
@@ -332,4 +332,5 @@ class PhotoModel(tf.Module):
 def join_words(token_ids, vocabulary):
     """Ids (..., T), 0 from END on -> sentences (...)."""
     words = tf.gather(tf.constant(["", *vocabulary.words]), token_ids)
-    return tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+    sentences = tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+    return sentences if all(map(str.isascii, vocabulary.words)) else close_gaps(sentences)

@@ -183,9 +183,6 @@ def test_errors_are_said_in_words(page, photo, tmp_path):
     page.set_input_files("#file", tmp_path / "broken.jpg")
     assert "cannot be shown as a picture" in error()
     page.fill("#sentence", "")
-    Image.new("RGB", (50, 40), "red").save(tmp_path / "photo.webp")  # a browser reads it, the server does not
-    page.set_input_files("#file", tmp_path / "photo.webp")
-    assert "could not read this photo" in error()
     choose(page, photo)
     assert page.locator("#error").is_hidden()
     page.fill("#sentence", "zzz qqq")
@@ -198,6 +195,39 @@ def test_errors_are_said_in_words(page, photo, tmp_path):
     page.fill("#server", "http://127.0.0.1:9")
     page.set_input_files("#file", photo)
     assert "No answer from http://127.0.0.1:9" in error()
+
+
+def test_an_unreadable_photo_leaves_nothing_of_the_one_before(page, photo, tmp_path):
+    choose(page, photo)
+    (tmp_path / "broken.jpg").write_text("words")
+    page.set_input_files("#file", tmp_path / "broken.jpg")
+    page.wait_for_selector("#error:not(.hidden)")
+    assert page.locator("#captions li, #regions li, .box").count() == 0
+    assert page.locator("#invitation").is_visible() and page.locator("#stage").bounding_box()["height"] > 300
+
+
+def test_a_format_that_only_the_browser_reads(page, tmp_path):
+    Image.new("RGB", (50, 40), "red").save(tmp_path / "photo.webp")
+    choose(page, tmp_path / "photo.webp")
+    assert page.locator("#error").is_hidden() and page.evaluate("atob(state.photo).slice(0, 2)") == "\xff\xd8"
+
+
+def test_a_box_of_ones_own_gets_its_caption(page, model, photo):
+    choose(page, photo)
+    before = page.locator("#regions li").count()
+    page.click("#draw")
+    stage = page.locator("#photo").bounding_box()
+    places = [(stage["x"] + x * stage["width"], stage["y"] + y * stage["height"]) for x, y in ((0.2, 0.3), (0.7, 0.9))]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*places[1], steps=3)
+    page.mouse.up()
+    page.wait_for_function(f"document.querySelectorAll('#regions li').length > {before}")
+    box = page.evaluate("state.regions.at(-1).box")
+    assert box == pytest.approx([0.2, 0.3, 0.7, 0.9], abs=0.01)
+    found = model.describe_box(tf.constant([photo.read_bytes()]), tf.constant([box]))
+    assert page.locator("#regions .text").last.inner_text().strip() == found["captions"].numpy()[0].decode()
+    assert page.locator(".box .tag", has_text="yours").count() == 1
 
 
 def test_it_works_from_a_file_on_a_phone_in_the_dark(browser, address, photo):
