@@ -36,10 +36,11 @@ def run(args):
 
 
 def fit_captions(run, photos):
-    from keras_imagesent.evaluation.caption_tables import CaptionRun
     from keras_imagesent.evaluation.confidence import confidence_table, fit
+    from keras_imagesent.model.caption_search import CaptionSearch
+    from keras_imagesent.model.run import find_run
 
-    captions, log_probs = CaptionRun(run).captions_and_log_probs(photos)
+    captions, log_probs = CaptionSearch(find_run(run, "captioner")).captions_and_log_probs(photos)
     constants = fit(captions, log_probs, photos.captions)
     print(confidence_table(captions, log_probs, photos.captions, constants, "the one fitted on").to_markdown())
     return constants
@@ -49,9 +50,9 @@ def fit_search(run, photos):
     from keras_imagesent.alignment.encode import encode_photos, encode_sentences
     from keras_imagesent.evaluation.confidence import fit_match, thing_queries
     from keras_imagesent.evaluation.retrieval import score_pairs
-    from keras_imagesent.model.run import load_run
+    from keras_imagesent.model.run import find_run
 
-    part = load_run(run, "alignment")
+    part = find_run(run, "alignment")
     queries = thing_queries(part.vocabulary.words)
     if not queries:
         raise InputError("the model knows the name of no thing in things.json: it cannot be calibrated")

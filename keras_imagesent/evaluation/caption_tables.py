@@ -22,11 +22,6 @@ PAPER_REGIONS = [
     ["the paper (COCO): region model", 35.2, 23.0, 16.1, 14.8, 15.8, 61.6, 35.1],
 ]
 
-    def captions_and_log_probs(self, photos):
-        """The best caption of each of `Prepared.load`'s photos, and its log probability."""
-        token_ids, log_probs = self.search(self.vectors(photos))
-        return [self.vocabulary.decode(ids[0]) for ids in token_ids], log_probs[:, 0].tolist()
-
 
 def frames_of(photos):
     """Whole-frame vectors (N, F) float32 of `Prepared.load`'s photos."""

@@ -12,8 +12,10 @@ from keras_imagesent.data.shards import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.alignment_tables import grounding_table, magnitude_tables, read_items, retrieval_table
 from keras_imagesent.evaluation.caption_tables import beam_table, caption_table, region_table, rerank_table, truth_table
+from keras_imagesent.evaluation.confidence import confidence_table
 from keras_imagesent.evaluation.region_snippets import box_vectors, read_region_snippets, regions_of_phrases
 from keras_imagesent.evaluation.tables import Table
+from keras_imagesent.model.caption_search import CaptionSearch
 from keras_imagesent.model.run import Run, find_run, load_keras
 from keras_imagesent.shipped import shipped
 
@@ -105,6 +107,9 @@ def evaluate(
         add(caption_table(speakers, rows, train, split, paper, average, command))
         for name, run in speakers.items():
             add(beam_table(run, rows, train, split, beams, name, command))
+            if constants := run.settings.get("confidence"):  # of `imagesent calibrate`
+                said = CaptionSearch(run).captions_and_log_probs(rows)
+                add(confidence_table(*said, rows.captions, constants, split, command))
         if scenes:
             add(truth_table(speakers, rows, scenes, split, aligner, chooser, command=command))
         if aligner and chooser:

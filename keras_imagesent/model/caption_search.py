@@ -55,3 +55,8 @@ class CaptionSearch:
         """The best caption of each vector."""
         token_ids, _ = self.search(features, frames, beam, length_penalty=length_penalty)
         return [self.vocabulary.decode(ids[0]) for ids in token_ids]
+
+    def captions_and_log_probs(self, photos):
+        """The best caption of each of `Prepared.load`'s photos, and its log probability."""
+        token_ids, log_probs = self.search(self.vectors(photos))
+        return [self.vocabulary.decode(ids[0]) for ids in token_ids], log_probs[:, 0].tolist()

@@ -54,7 +54,7 @@ def test_a_data_set_in_chinese_trains_and_captions():
     assert set(vocabulary.words) == set("".join(captions.values()))
     keras.utils.set_random_seed(0)
     captioner = build_captioner(FEATURES, len(vocabulary), cell="lstm", units=24, word_dim=12, max_words=10)
-    model = PhotoModel(tiny_backbone(), captioner=Run(captioner, vocabulary, {}), beam=2, captions=1, max_length=10)
+    model = PhotoModel(tiny_backbone(), captioner=Run.of(captioner, vocabulary), beam=2, captions=1, max_length=10)
     photos = tf.constant([photo(color) for color in captions])
     features = model.frame_features(model._decode(photos)[0]).numpy()
     set_feature_centring(captioner, features.mean(axis=0), 1 / features.std())
