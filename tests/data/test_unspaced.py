@@ -22,7 +22,6 @@ SENTENCES = {
     "thai": "แมวนอนบนโซฟาและนำ้",
     "mixed": "A 狗dog とcat, 3匹!",
     "german": "Ein Hund läuft.",
-    "half width": "ｶﾞﾗｽ",
 }
 
 
