@@ -37,9 +37,9 @@ rows = []
 
 with tempfile.TemporaryDirectory() as folder:
     pixels = np.stack([read_pixels(photo.path, model.image_size) for photo in calibration])
-    export_litert(model, folder, photos=pixels, names=["image_encoder", "caption_features"])
+    export_litert(model, folder, photos=pixels, names=["image_encoder", "captioner"])
     for precision in PRECISIONS:
-        files = [Path(folder) / f"{piece}-{precision}.tflite" for piece in ("image_encoder", "caption_features")]
+        files = [Path(folder) / f"{piece}-{precision}.tflite" for piece in ("image_encoder", "captioner")]
         encoder, captioner = [
             Interpreter(str(file), num_threads=2).get_signature_runner(file.name.split("-")[0]) for file in files
         ]

@@ -14,7 +14,12 @@ SHARED = ROOT.parent / "shared"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 # Why a test may be left out in CI: what no package there can bring. `pytest --fail-on-skip` fails on any other reason.
-EXPECTED_SKIPS = ("../shared/", "no TF Serving binary here", "node is not installed")
+EXPECTED_SKIPS = (
+    "../shared/",
+    "no TF Serving binary here",
+    "node is not installed",
+    "onnxruntime-web cannot be fetched",
+)
 
 
 def pytest_addoption(parser):

@@ -9,7 +9,7 @@ ROOT = Path(keras_imagesent.__file__).parent
 # Modules beside the folders, which import nothing but each other, and the folders in the order of the data's walk.
 FOUNDATION = ("errors", "extras", "files", "keras_names", "presets", "records", "shipped")
 FOLDERS = (
-    "data", "runtime", "regions", "alignment", "captioning", "model", "evaluation", "training", "search", "serving",
+    "data", "regions", "alignment", "captioning", "runtime", "model", "evaluation", "training", "search", "serving",
     "report", "cli",
 )  # fmt: skip
 

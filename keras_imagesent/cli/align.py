@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from keras_imagesent.cli.answers import HELP, load_answers
 from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 
@@ -24,6 +25,7 @@ def add_arguments(parser):
     add("--alignment", type=Path, metavar="RUN", help="run of train-alignment (the shipped one)")
     add("--beta", type=float, help="from 0 (each word for itself) up (longer phrases); the model's own, else 1")
     add("--picture", type=Path, metavar="FILE", help="draw the photo with the phrases' boxes (.png, .svg)")
+    add("--exported", metavar="FOLDER", help=HELP)
     add("--json", action="store_true", help="print JSON instead of text")
     add("--split", default="train", help="the split to align (train)")
     add("--out", type=Path, metavar="FILE", help="phrases of every sentence, JSON Lines")
@@ -48,20 +50,25 @@ def run(args):
 def align_photo(args):
     """Prints or draws one sentence on one photo."""
     import numpy as np
-    import tensorflow as tf
 
     from keras_imagesent.alignment.phrases import group_phrases
     from keras_imagesent.model.align_split import phrase_json
-    from keras_imagesent.model.photo_model import load_photo_model
 
-    options = {} if args.beta is None else {"beta": args.beta}
-    model = load_photo_model(alignment=args.alignment, captioner=False, region_captioner=False, **options)
-    found = model.align(tf.constant([to_decodable(args.what.read_bytes())]), tf.constant([args.sentence]))
-    found = {name: value.numpy()[0] for name, value in found.items()}
-    if found["status"] != b"ok":
-        raise InputError(f"{args.what}: {found['status'].decode()}")
-    words = [word.decode() for word in found["words"] if word]
-    unknown, cut = left_out(args.sentence, model.alignment.vocabulary, model.max_words)
+    model = load_answers(
+        ["align"],
+        args.exported,
+        {"alignment": args.alignment},
+        beta=args.beta,
+        alignment=args.alignment,
+        captioner=False,
+        region_captioner=False,
+    )
+    found = model.predict("align", [to_decodable(args.what.read_bytes())], [args.sentence])
+    found = {name: value[0] for name, value in found.items()}
+    if found["status"] != "ok":
+        raise InputError(f"{args.what}: {found['status']}")
+    words = [word for word in found["words"] if word]
+    unknown, cut = left_out(args.sentence, model.vocabulary, model.max_words)
     if not found["word_mask"].any():
         raise InputError(f"the model knows no word of {args.sentence!r}")
     regions = found["phrase_regions"][: len(words)]

@@ -12,6 +12,7 @@ example:
 import json
 
 from keras_imagesent.captioning.confidence import confidence
+from keras_imagesent.cli.answers import HELP, load_answers
 from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
 from keras_imagesent.report.alt_text import check_alt_path, write_alt_texts, write_sidecar
@@ -31,6 +32,7 @@ def add_arguments(parser):
     add("--min-confidence", type=float, metavar="P", help="say 'not sure' of captions that are less sure (from 0 to 1)")
     add("--sidecar", action="store_true", help="write each caption beside its photo, as photo.jpg.xmp")
     add("--alt-text", metavar="FILE", help="write all captions as alt texts (.csv or .html)")
+    add("--exported", metavar="FOLDER", help=HELP)
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the caption under the photo (.png, .svg; a folder for several photos)")
 
@@ -50,11 +52,11 @@ def run(args):
     if args.picture:
         picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
 
-    import tensorflow as tf
-
-    from keras_imagesent.model.photo_model import load_photo_model
-
-    model = load_photo_model(
+    wanted = ("captioner", "alignment", "backbone", "detector", "beam", "rerank")
+    model = load_answers(
+        ["caption"],
+        args.exported,
+        {name: getattr(args, name) for name in wanted} | {"length_penalty": args.length_penalty is not None},
         backbone=args.backbone,
         detector=args.detector if args.rerank else False,
         alignment=args.alignment if args.rerank else False,
@@ -65,18 +67,18 @@ def run(args):
         length_penalty=args.length_penalty,
         rerank=args.rerank,
     )
-    constants = None if args.rerank else model.captioner.settings.get("confidence")
+    constants = None if args.rerank else model.confidence
     if args.min_confidence is not None and not constants:
         raise InputError("this captioner does not know how sure it is: run `imagesent calibrate` first")
     told = {}
     for paths, contents in read_in_batches(photos, complain):
-        found = {name: value.numpy() for name, value in model.caption(tf.constant(contents)).items()}
+        found = model.predict("caption", contents)
         for row, path in enumerate(paths):
-            status = found["status"][row].decode()
+            status = found["status"][row]
             if status != "ok":
                 complain(path, status)
                 continue
-            captions = [text.decode() for text in found["captions"][row][: args.captions]]
+            captions = list(found["captions"][row][: args.captions])
             log_probs = [round(float(value), 4) for value in found["log_probs"][row][: args.captions]]
             pairs = zip(captions, log_probs, strict=True)
             sure = [round(confidence(*pair, constants), 4) for pair in pairs if constants]

@@ -10,6 +10,7 @@ example:
 
 import json
 
+from keras_imagesent.cli.answers import HELP, load_answers
 from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
 
@@ -32,6 +33,7 @@ def add_arguments(parser):
     add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
     add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
     add("--beta", type=float, help="strength of the ties between neighbouring words (the alignment's own)")
+    add("--exported", metavar="FOLDER", help=HELP)
     add("--json", action="store_true", help="one JSON object a line instead of text")
     add("--picture", metavar="FILE", help="draw the regions on the photo (.png, .svg; a folder for several photos)")
 
@@ -44,11 +46,11 @@ def run(args):
     if args.picture:
         picture_path(args.picture, photos[0], len(photos) > 1)  # a wrong name is said before the work
 
-    import tensorflow as tf
-
-    from keras_imagesent.model.photo_model import load_photo_model
-
-    model = load_photo_model(
+    wanted = ("captioner", "region_captioner", "alignment", "backbone", "detector", "beam")
+    model = load_answers(
+        ["caption", "describe", "align"],
+        args.exported,
+        {name: getattr(args, name) for name in wanted} | {"box": boxes},
         backbone=args.backbone,
         detector=False if boxes else args.detector,
         alignment=False if boxes else args.alignment,
@@ -59,19 +61,21 @@ def run(args):
         beta=args.beta,
     )
     for paths, contents in read_in_batches(photos, complain):
-        contents = tf.constant(contents)
         if boxes:
-            describe_boxes(args, model, paths, contents, boxes, complain, len(photos) > 1)
+            import tensorflow as tf
+
+            describe_boxes(args, model.model, paths, tf.constant(contents), boxes, complain, len(photos) > 1)
             continue
-        found = {name: value.numpy() for name, value in model.describe(contents).items()}
-        sentences = model.caption(contents)["captions"][:, 0]
-        aligned = {name: value.numpy() for name, value in model.align(contents, sentences).items()}
+        contents = model.read(contents)
+        found = model.predict("describe", contents)
+        sentences = [captions[0] for captions in model.predict("caption", contents)["captions"]]
+        aligned = model.predict("align", contents, sentences)
         for row, path in enumerate(paths):
-            status = found["status"][row].decode()
+            status = found["status"][row]
             if status != "ok":
                 complain(path, status)
                 continue
-            description = describe(found, aligned, sentences.numpy()[row].decode(), row, args.regions)
+            description = describe(found, aligned, sentences[row], row, args.regions)
             if args.json:
                 print(json.dumps({"photo": str(path), **description}), flush=True)
             else:
@@ -134,12 +138,13 @@ def describe(found, aligned, caption, row, most):
             "region": region,
             "box": [round(float(corner), 4) for corner in found["boxes"][row, region]],
             "box_score": round(float(found["box_scores"][row, region]), 4),
-            "caption": found["captions"][row, region].decode(),
+            "label": found["labels"][row][region] or None,
+            "caption": found["captions"][row][region],
             "log_prob": round(float(found["log_probs"][row, region]), 4),
         }
         for region in range(min(most, int(found["number_of_regions"][row])))
     ]
-    words = [word.decode() for word in aligned["words"][row] if word]
+    words = [word for word in aligned["words"][row] if word]
     phrases = [
         {
             "words": " ".join(words[phrase.first : phrase.last + 1]),

@@ -1,14 +1,16 @@
 """Writes a trained model as files that run without this package.
 
   saved-model  one TensorFlow SavedModel with all signatures, as the next version in OUT (TF Serving's layout)
-  onnx         image encoder, regions, sentence encoder, beam search, and pixels -> words, for ONNX Runtime
+  onnx         a few files that share one image encoder, for ONNX Runtime; `imagesent caption --exported OUT` uses them
   litert       the same pieces for LiteRT (TensorFlow Lite) in float32, float16 and int8
+  web          a folder for any web server: a page that captions, describes and aligns photos in the browser
 
 Models that are not named are the shipped ones.
 
   imagesent export exported/imagesent
   imagesent export exported/onnx --format onnx --captioner runs/captioner
   imagesent export exported/litert --format litert --photos photos/
+  imagesent export site --format web
 """
 
 from pathlib import Path
@@ -24,7 +26,7 @@ PARTS = {
 
 def add_arguments(parser):
     parser.add_argument("out", type=Path, help="folder to write to; for a SavedModel its name is the model's name")
-    formats = ["saved-model", "onnx", "litert"]
+    formats = ["saved-model", "onnx", "litert", "web"]
     parser.add_argument("--format", choices=formats, default=formats[0], help="what to write (default: %(default)s)")
     for name, what in PARTS.items():
         parser.add_argument(f"--{name}", metavar="PATH", help=f"{what}; default: the shipped one")
@@ -44,6 +46,12 @@ def add_arguments(parser):
         type=Path,
         metavar="FOLDER",
         help="real photos: int8 ranges, warm-up requests (default: drawn scenes)",
+    )
+    parser.add_argument(
+        "--web-runtime",
+        type=Path,
+        metavar="FOLDER",
+        help="the npm package onnxruntime-web, unpacked (default: ask npm)",
     )
     parser.add_argument(
         "--card", type=Path, action="append", default=[], help="a file to put beside the model, e.g. its card"
@@ -80,7 +88,7 @@ def run(args):
         rerank=args.rerank,
     )
     papers = [*documents(all(getattr(args, part.replace("-", "_")) is None for part in PARTS)), *args.card]
-    written = export(model, args.out, args.format, args.float16, photos, papers)
+    written = export(model, args.out, args.format, args.float16, photos, papers, args.web_runtime)
     for path in written:
         size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
         print(f"{path}  {size / 1e6:.1f} MB")

@@ -10,13 +10,16 @@ example:
 """
 
 import dataclasses
+import filecmp
 import json
 import sys
 from pathlib import Path
 
 from keras_imagesent.captioning.confidence import sigmoid
+from keras_imagesent.cli.answers import load_answers
 from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
+from keras_imagesent.shipped import shipped
 
 
 def add_arguments(parser):
@@ -113,15 +116,25 @@ def line(hit, words):
 
 def embed_photo(args):
     """The photo's region vectors (R, D)."""
-    import tensorflow as tf
-
-    from keras_imagesent.model.photo_model import load_photo_model
-
-    model = load_photo_model(
-        args.backbone, args.detector, args.index / "alignment", captioner=False, region_captioner=False
+    model = load_answers(
+        ["embed_image"],
+        None,
+        {"backbone": args.backbone, "detector": args.detector, "alignment": not made_with_shipped(args.index)},
+        backbone=args.backbone,
+        detector=args.detector,
+        alignment=args.index / "alignment",
+        captioner=False,
+        region_captioner=False,
     )
-    found = model.embed_image(tf.constant([to_decodable(args.photo.read_bytes())]))
-    status = found["status"].numpy()[0]
-    if status != b"ok":
-        raise InputError(f"{args.photo}: {status.decode()}")
-    return found["regions"].numpy()[0][found["region_mask"].numpy()[0]]
+    found = model.predict("embed_image", [to_decodable(args.photo.read_bytes())])
+    if found["status"][0] != "ok":
+        raise InputError(f"{args.photo}: {found['status'][0]}")
+    return found["regions"][0][found["region_mask"][0]]
+
+
+def made_with_shipped(index):
+    """Whether the index's copy of its alignment model is the shipped one, which was exported too."""
+    try:
+        return filecmp.cmp(index / "alignment" / "model.keras", shipped("alignment") / "model.keras", shallow=False)
+    except (InputError, FileNotFoundError):
+        return False

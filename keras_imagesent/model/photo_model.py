@@ -13,6 +13,7 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.model.caption_search import search_settings
 from keras_imagesent.model.rerank import caption_ranks, combine
 from keras_imagesent.model.run import BETA, find_run, load_keras
+from keras_imagesent.regions.coco_labels import COCO_LABELS
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.photo import OK, decode_pixels
 from keras_imagesent.regions.pool_regions import PoolRegions
@@ -97,6 +98,8 @@ class PhotoModel(tf.Module):
         for part in (captioner, region_captioner, alignment):
             self._check_size(part)
         self.extractor = build_extractor(backbone, detector) if detector is not None else None
+        named = detector is not None and detector.name == "yolov4_tiny"
+        self.labels = list(COCO_LABELS) if named else []
         self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
         self.max_length, self.rerank = max_length, rerank
         self.beta = (alignment.beta if alignment else BETA) if beta is None else beta
@@ -148,7 +151,8 @@ class PhotoModel(tf.Module):
 
     @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def describe(self, image_bytes):
-        """Photos (B,) -> `boxes` (B,R,4), `box_scores`, a caption and its log probability for each region (B,R)."""
+        """Photos (B,) -> `boxes` (B,R,4), and for each region (B,R) `box_scores`, the detector's `labels`, a caption
+        and its log probability."""
         pixels, status = self._decode(image_bytes)
         found = self._extract(pixels)
         decoded = status == OK
@@ -158,6 +162,7 @@ class PhotoModel(tf.Module):
         return {
             "boxes": tf.where(mask[:, :, None], found["boxes"], 0.0),
             "box_scores": tf.where(mask, found["box_scores"], 0.0),
+            "labels": tf.where(mask, self._labels(found), ""),
             "captions": tf.where(mask, words, ""),
             "log_probs": tf.where(mask, log_probs, 0.0),
             "number_of_regions": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
@@ -191,12 +196,8 @@ class PhotoModel(tf.Module):
         mask = images["region_mask"]
         word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
         vectors = self.sentence_encoder({"token_ids": token_ids})
-        there = word_mask[:, :, None] & mask[:, None, :]
-        trained, similarity = (
-            tf.where(there, tf.einsum("btd,brd->btr", words, images["regions"]), 0.0)  # (B,T,R)
-            for words in (vectors, phrase_words(self.alignment.model, vectors))
-        )
-        regions = decode_phrases_in_graph(similarity, word_mask, mask, self.beta)
+        aligned = self.align_vectors(token_ids, vectors, images["regions"], mask)
+        similarity, regions = aligned["similarity"], aligned["phrase_regions"]
         known = (place >= 0) & tf.gather(word_mask, tf.maximum(place, 0), batch_dims=1)  # (B,W): typed, in vocabulary
         slots = tf.maximum(place, 0)
         return {
@@ -207,7 +208,7 @@ class PhotoModel(tf.Module):
             "region_mask": mask,
             "similarity": tf.where(known[:, :, None], tf.gather(similarity, slots, batch_dims=1), 0.0),
             "phrase_regions": tf.where(known, tf.gather(regions, slots, batch_dims=1), -1),
-            "score": self._score(trained, word_mask, mask),
+            "score": aligned["score"],
             "status": images["status"],
         }
 
@@ -234,6 +235,14 @@ class PhotoModel(tf.Module):
             "status": tf.where(finite, OK, "a feature is NaN, infinite or beyond 10,000"),
         }
 
+    def _labels(self, found):
+        """What the detector calls each region (B,R); empty where it has no name for it."""
+        if not self.labels:
+            return tf.zeros_like(found["box_scores"], tf.string)
+        scores = found["class_scores"]
+        names = tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=2))
+        return tf.where(tf.reduce_max(scores, axis=2) > 0, names, "")
+
     def _decode(self, image_bytes):
         return decode_pixels(image_bytes, self.image_size)
 
@@ -244,16 +253,16 @@ class PhotoModel(tf.Module):
 
     def frame_features(self, pixels):
         """Pixels (B,S,S,3) -> the whole frame's vector (B,F): the mean of the feature map."""
-        feature_map = self.backbone(pixels, training=False)
-        frame = tf.tile([[[0.0, 0.0, 1.0, 1.0]]], [tf.shape(pixels)[0], 1, 1])
-        return self._pool([feature_map, frame])[:, 0]
+        return self.frame_of(self.backbone(pixels, training=False))
 
-    def regions_of(self, pixels):
-        """Pixels -> `boxes`, `box_scores`, `region_mask`, `region_features` and, with an alignment, `regions`."""
-        found = dict(self._extract(pixels))
-        if self.alignment:
-            found["regions"] = self._encode_regions(found)
-        return found
+    def frame_of(self, feature_map):
+        """Feature map (B,h,w,F) -> the whole frame's vector (B,F)."""
+        frame = tf.tile([[[0.0, 0.0, 1.0, 1.0]]], [tf.shape(feature_map)[0], 1, 1])
+        return self.features_of(feature_map, frame)[:, 0]
+
+    def features_of(self, feature_map, boxes):
+        """Feature map and boxes (B,R,4) -> the boxes' vectors (B,R,F)."""
+        return self._pool([feature_map, boxes])
 
     def captions_of(self, features, joined=False, captions=None):
         """Whole-frame vectors (B,F) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
@@ -281,14 +290,30 @@ class PhotoModel(tf.Module):
 
     # --- alignment ---
 
-    def _encode_regions(self, found):
+    def align_vectors(self, token_ids, word_vectors, regions, region_mask):
+        """Words (B,T), their vectors (B,T,D) and regions (B,R,D) -> `similarity (B,T,R)` with the detector's prior in
+        full (`phrase_words`), each word's region `phrase_regions (B,T)` by the MRF, and the `score (B,)` as trained."""
+        word_mask = (token_ids > 0) & tf.reduce_any(region_mask, axis=1)[:, None]
+        there = word_mask[:, :, None] & region_mask[:, None, :]
+        trained, similarity = (
+            tf.where(there, tf.matmul(words, regions, transpose_b=True), 0.0)  # (B,T,R)
+            for words in (word_vectors, phrase_words(self.alignment.model, word_vectors))
+        )
+        return {
+            "similarity": similarity,
+            "phrase_regions": decode_phrases_in_graph(similarity, word_mask, region_mask, self.beta),
+            "score": self._score(trained, word_mask, region_mask),
+        }
+
+    def regions_of(self, found):
+        """What is known of the regions (`region_features`, `box_scores`, ...) -> their vectors (B,R,D) (Eq. 1)."""
         return self.region_encoder(region_inputs(self.region_encoder, found))
 
     def _embed_image(self, image_bytes):
         pixels, status = self._decode(image_bytes)
         found = self._extract(pixels)
         mask = found["region_mask"] & (status == OK)[:, None]
-        regions = self._encode_regions(found)
+        regions = self.regions_of(found)
         return {
             "regions": tf.where(mask[:, :, None], regions, 0.0),
             "region_mask": mask,
@@ -319,7 +344,7 @@ class PhotoModel(tf.Module):
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
         ids = tf.ragged.boolean_mask(ids, ids > 0).to_tensor(0, shape=[None, self.max_words])  # (B*N,T)
         vectors = self.sentence_encoder({"token_ids": ids})
-        regions = self._encode_regions(found)
+        regions = self.regions_of(found)
         regions = tf.repeat(regions, self.beam, axis=0)
         mask = tf.repeat(found["region_mask"], self.beam, axis=0)
         similarity = tf.einsum("btd,brd->btr", vectors, regions)

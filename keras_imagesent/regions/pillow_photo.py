@@ -11,6 +11,7 @@ from PIL import Image
 from keras_imagesent.data.photo_check import FORMATS, MAX_PIXELS, undecodable
 from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
+from keras_imagesent.regions.squash import squash
 
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -24,13 +25,12 @@ _TURNS = {
 
 
 def read_pixels(photo, size):
-    """The upright photo squashed to a square: path or bytes -> float32 (size,size,3), within 1 level of the graph's.
+    """The upright photo squashed to a square: path or bytes -> float32 (size,size,3), the graph's pixels.
 
     Example:
         pixels = read_pixels("phone.jpg", 384)[None]  # what the ONNX and LiteRT files take
     """
-    squashed = read_photo(photo).resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray(squashed, np.float32)
+    return squash(np.asarray(read_photo(photo)), size)
 
 
 def read_photo(photo):

@@ -10,7 +10,7 @@ import numpy as np
 from keras_imagesent.data.photo_bytes import Photo, photo_bytes
 from keras_imagesent.errors import InputError
 
-FORMATS = ("saved-model", "onnx", "litert")
+FORMATS = ("saved-model", "onnx", "litert", "web")
 
 
 def export(
@@ -20,17 +20,19 @@ def export(
     float16: bool = False,
     photos: Sequence[Photo] = (),
     documents: Sequence[Path] = (),
+    web_runtime: str | Path | None = None,
 ) -> list[Path]:
-    """Writes a loaded model for TF Serving, ONNX Runtime or LiteRT.
+    """Writes a loaded model for TF Serving, ONNX Runtime, LiteRT or the browser.
 
     Args:
         model: from `load`.
         out: folder to write to. A SavedModel becomes the next version in it, as TF Serving has it, and the folder's
             name is the model's name.
-        format: "saved-model", "onnx" or "litert".
-        float16: whether weights are stored in float16, at half the size (LiteRT writes both).
+        format: "saved-model", "onnx", "litert" or "web" (a page for any web server).
+        float16: whether weights are stored in float16, at half the size (LiteRT writes both, the page always has it).
         photos: real photos, for the ranges of int8 and for warm-up requests; without them scenes are drawn.
         documents: files to put beside the model, such as its card.
+        web_runtime: for the page, a folder with the npm package onnxruntime-web; without it npm is asked.
 
     Returns:
         The files or folders that were written.
@@ -58,6 +60,10 @@ def export(
         from keras_imagesent.serving.onnx_export import export_onnx
 
         written = export_onnx(photo_model, out, half=float16)
+    elif format == "web":
+        from keras_imagesent.serving.web_export import export_web
+
+        written = export_web(photo_model, out, web_runtime)
     else:
         from keras_imagesent.serving.litert_export import export_litert
 

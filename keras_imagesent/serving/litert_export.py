@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_imagesent.data.atomic import whole_files
-from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files
+from keras_imagesent.serving.model_json import answers, file_entry, tensor, write_about
+from keras_imagesent.serving.pieces import chosen_pieces
 
 PRECISIONS = ("float32", "float16", "int8")
 
@@ -27,22 +28,20 @@ def export_litert(photo_model, folder, precisions=PRECISIONS, photos=None, names
         >>> export_litert(load_photo_model(), "exported/litert", photos=pixels)
         [PosixPath('exported/litert/image_encoder-float32.tflite'), ...]
     """
-    written = []
+    written, entries = [], []
     with whole_files(folder) as unfinished:
-        for name, (function, specifications) in pieces(photo_model).items():
-            if names and name not in names:
-                continue
+        for name, (function, specifications) in chosen_pieces(photo_model, names).items():
             with saved_piece(name, function, specifications) as saved:
                 for precision in precisions:
                     if precision == "int8" and name == "caption_pixels":
                         continue
-                    file = f"{name}-{precision}.tflite"
-                    (unfinished / file).write_bytes(convert(saved, name, precision, photos))
-                    written.append(Path(folder) / file)
-            part = piece_part(photo_model, name)
-            if part:
-                (unfinished / f"{name}.words.json").write_text(words_json(part.vocabulary), encoding="utf-8")
-        write_side_files(photo_model, unfinished)
+                    content = convert(saved, name, precision, photos)
+                    path = unfinished / f"{name}-{precision}.tflite"
+                    path.write_bytes(content)
+                    entries.append(file_entry(photo_model, path, name, precision, *_tensors(content, name)))
+                    written.append(Path(folder) / path.name)
+        chains = answers(entry["piece"] for entry in entries)
+        write_about(photo_model, unfinished, "litert", entries, answers=chains)
     return written
 
 
@@ -72,6 +71,15 @@ def convert(saved, name, precision, photos=None):
         converter.inference_input_type = tf.uint8
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return converter.convert()
+
+
+def _tensors(content, name):
+    """The inputs and outputs of a file's signature, as `model.json` describes them."""
+    runner = tf.lite.Interpreter(model_content=content).get_signature_runner(name)
+    for details in (runner.get_input_details(), runner.get_output_details()):
+        yield {
+            key: tensor(key, np.dtype(value["dtype"]).name, value["shape_signature"]) for key, value in details.items()
+        }
 
 
 def operators(content):

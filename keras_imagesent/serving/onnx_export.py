@@ -9,39 +9,45 @@ import tensorflow as tf
 from keras_imagesent.data.atomic import whole_files
 from keras_imagesent.extras import require
 from keras_imagesent.serving.half_weights import halve_initializers
-from keras_imagesent.serving.pieces import piece_part, pieces, words_json, write_side_files
-from keras_imagesent.serving.saved_model import preprocessing
+from keras_imagesent.serving.model_json import LICENSE, answers, file_entry, preprocessing, tensor, write_about
+from keras_imagesent.serving.pieces import chosen_pieces, piece_part
 
 OPSET = 18  # the newest that tf2onnx writes
 NEAR = 1e-3  # how far a converted number may lie from Keras's, relative to the largest
 NEAR_TIE = 1e-5  # boxes or captions whose scores lie closer may change places
 
 
-def export_onnx(photo_model, folder, licence="Apache-2.0", names=None, half=False):
+def export_onnx(photo_model, folder, names=None, half=False):
     """Writes each piece as `<piece>.onnx` with a dynamic batch, checked against Keras; returns the paths.
 
     The converter reports success even where the file computes something else, so every file is run in ONNX Runtime on
-    two photos' worth of input and compared before it is kept. All files are written, or none.
+    two photos' worth of input and compared before it is kept. All files are written, or none. `model.json` beside them
+    says how to use them; with it, `keras_imagesent.runtime.ExportedModel` answers whatever the SavedModel answers.
+
+    Args:
+        names: the pieces to write (see `pieces`); None writes all that share the image encoder.
+        half: whether weights are stored in float16, at half the size; they are computed with in float32.
 
     Example:
         >>> export_onnx(load_photo_model(), "exported/onnx")
         [PosixPath('exported/onnx/image_encoder.onnx'), ...]
     """
     require("onnxruntime", "onnx")
-    written = []
+    written, entries = [], []
     with whole_files(folder) as unfinished:
-        for name, (function, specifications) in pieces(photo_model).items():
-            if names and name not in names:
-                continue
+        for name, (function, specifications) in chosen_pieces(photo_model, names).items():
             model = convert(function, specifications, name)
             if half:
                 halve_initializers(model)
-            _set_metadata(model, photo_model, name, licence)
+            _set_metadata(model, photo_model, name)
             content = model.SerializeToString()
             check(content, function, specifications, name)
-            (unfinished / f"{name}.onnx").write_bytes(content)
-            written.append(Path(folder) / f"{name}.onnx")
-        write_side_files(photo_model, unfinished)
+            path = unfinished / f"{name}.onnx"
+            path.write_bytes(content)
+            entries.append(file_entry(photo_model, path, name, "float16" if half else "float32", *_tensors(model)))
+            written.append(Path(folder) / path.name)
+        chains = answers(entry["piece"] for entry in entries)
+        write_about(photo_model, unfinished, "onnx", entries, answers=chains, opset=OPSET)
     return written
 
 
@@ -106,6 +112,11 @@ def sample_inputs(specifications, rows=2):
         shape = [rows, *specification.shape[1:]]
         if specification.dtype == tf.int32:
             value = rng.integers(0, 5, shape)
+        elif specification.dtype == tf.bool:
+            value = np.arange(np.prod(shape)).reshape(shape) % 7 != 6
+        elif specification.name == "boxes":
+            value = rng.uniform(0, 1, shape)
+            value = np.concatenate([value[..., :2] / 2, 0.5 + value[..., 2:] / 2], axis=-1)
         elif specification.name == "pixels":
             value = np.round(
                 np.linspace(0, 255, int(np.prod(shape))).reshape(shape) * rng.uniform(0.5, 1, [*shape[:3], 1])
@@ -116,13 +127,26 @@ def sample_inputs(specifications, rows=2):
     return inputs
 
 
-def _set_metadata(model, photo_model, name, licence):
+def _tensors(model):
+    """The inputs and outputs of a model, as `model.json` describes them."""
     import onnx
 
-    metadata = {"preprocessing": json.dumps(preprocessing(photo_model)), "licence": licence}
+    for values in (model.graph.input, model.graph.output):
+        found = {}
+        for value in values:
+            kind = value.type.tensor_type
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
+            found[value.name] = tensor(value.name, dtype, [size.dim_value for size in kind.shape.dim])
+        yield found
+
+
+def _set_metadata(model, photo_model, name):
+    import onnx
+
+    metadata = {"preprocessing": json.dumps(preprocessing(photo_model)), "license": LICENSE}
     part = piece_part(photo_model, name)
     if part:
-        metadata["words"] = words_json(part.vocabulary)
+        metadata["words"] = json.dumps(["", *part.vocabulary.words], ensure_ascii=False)  # by id; 0 ends a sentence
         metadata["training"] = json.dumps(part.settings)
     onnx.helper.set_model_props(model, metadata)
     model.producer_name = "keras_imagesent"

@@ -1,76 +1,108 @@
 """The pieces that run without TensorFlow: from pixels, features and ids, not from files and sentences."""
 
-import json
-
+import keras
 import tensorflow as tf
-
-from keras_imagesent.data.vocabulary import Vocabulary
-from keras_imagesent.serving.saved_model import describe_model
 
 
 def pieces(photo_model):
     """Piece name -> (function, input specifications), for the parts that the model has. Every function returns a dict.
 
-    - `image_encoder`: `pixels (B,S,S,3)` -> `image_features (B,F)`, the whole frame's vector
-    - `caption_features`: `image_features` -> `token_ids (B,N,T)`, `log_probs (B,N)`: the whole beam search
-    - `caption_pixels`: both in one: `pixels` -> `token_ids`, `log_probs`
-    - `region_encoder`: `pixels` -> `boxes`, `box_scores`, `region_mask`, `region_features`, and the vectors `regions`
-    - `caption_regions`: `region_features (B,R,F)` -> `token_ids (B,R,T)`, `log_probs (B,R)`
+    The pieces share one image encoder and one detector; what one gives under a name, another takes under that name.
+
+    - `image_encoder`: `pixels (B,S,S,3)` -> `feature_map (B,h,w,F)`, `image_features (B,F)`, the whole frame's vector
+    - `detector`: `pixels` -> `boxes (B,R,4)`, `box_scores`, `region_mask (B,R)` and, if it names things, `class_scores`
+    - `region_encoder`: `feature_map`, `boxes`, ... -> `region_features (B,R,F)`, `regions (B,R,D)` with an alignment
+    - `captioner`: `image_features` -> `token_ids (B,N,T)`, `log_probs (B,N)`: the whole beam search
+    - `region_captioner`: `region_features` -> `token_ids (B,R,T)`, `log_probs (B,R)`
     - `sentence_encoder`: `token_ids (B,T)` -> `word_vectors (B,T,D)`
+    - `alignment`: `token_ids`, `word_vectors`, `regions`, `region_mask` -> `similarity (B,T,R)`, each word's region
+      `phrase_regions (B,T)`, and the `score (B,)` of photo and sentence
+    - `caption_pixels`: image encoder and captioner in one file, for programs that only write captions
 
     Example:
-        >>> function, specifications = pieces(photo_model)["caption_pixels"]
-        >>> function(pixels)["token_ids"]
+        >>> function, specifications = pieces(photo_model)["captioner"]
+        >>> function(image_features)["token_ids"]
     """
     size, dim = photo_model.image_size, photo_model.feature_dim
     pixels = tf.TensorSpec([None, size, size, 3], tf.float32, "pixels")
-    found = {"image_encoder": (lambda pixels: {"image_features": photo_model.frame_features(pixels)}, [pixels])}
+    features = tf.TensorSpec([None, dim], tf.float32, "image_features")
+    feature_map = tf.TensorSpec([None, *photo_model.backbone.output_shape[1:]], tf.float32, "feature_map")
+
+    def encode_image(pixels):
+        feature_map = photo_model.backbone(pixels, training=False)
+        return {"feature_map": feature_map, "image_features": photo_model.frame_of(feature_map)}
+
+    found = {"image_encoder": (encode_image, [pixels])}
     if photo_model.captioner:
-        features = photo_model.caption_features.input_signature[0]
-        found["caption_features"] = (
-            lambda image_features: _said(photo_model.captions_of(image_features, True)),
-            [features],
-        )
+        found["captioner"] = lambda image_features: _said(photo_model.captions_of(image_features)), [features]
         found["caption_pixels"] = (
             lambda pixels: _said(photo_model.captions_of(photo_model.frame_features(pixels))),
             [pixels],
         )
     if photo_model.extractor:
-        found["region_encoder"] = photo_model.regions_of, [pixels]
-    if photo_model.region_captioner:
-        regions = tf.TensorSpec([None, 20, dim], tf.float32, "region_features")
-        found["caption_regions"] = (
-            lambda region_features: _said(photo_model.region_captions_of(region_features)),
-            [regions],
-        )
+        extractor = photo_model.extractor
+        outputs = {name: output for name, output in extractor.output.items() if name != "region_features"}
+        detector = keras.Model(extractor.input, outputs, name="detector")  # without the backbone
+        found["detector"] = lambda pixels: detector(pixels, training=False), [pixels]
+        number = extractor.output["boxes"].shape[1]
+        known = {"boxes": (number, 4)}
+        if photo_model.alignment:
+            known |= {
+                name: (number, *outputs[name].shape[2:]) for name in photo_model.region_encoder.input if name in outputs
+            }
+
+        def encode_regions(feature_map, *found):
+            found = dict(zip(known, found, strict=True))
+            found["region_features"] = photo_model.features_of(feature_map, found["boxes"])
+            answer = {"region_features": found["region_features"]}
+            if photo_model.alignment:
+                answer["regions"] = photo_model.regions_of(found)
+            return answer
+
+        specifications = [tf.TensorSpec([None, *shape], tf.float32, name) for name, shape in known.items()]
+        found["region_encoder"] = encode_regions, [feature_map, *specifications]
+        if photo_model.region_captioner:
+            region_features = tf.TensorSpec([None, number, dim], tf.float32, "region_features")
+            found["region_captioner"] = (
+                lambda region_features: _said(photo_model.region_captions_of(region_features)),
+                [region_features],
+            )
     if photo_model.alignment:
         token_ids = tf.TensorSpec([None, photo_model.max_words], tf.int32, "token_ids")
         found["sentence_encoder"] = (
             lambda token_ids: {"word_vectors": photo_model.sentence_encoder({"token_ids": token_ids})},
             [token_ids],
         )
+        if photo_model.extractor:
+            space = photo_model.sentence_encoder.output.shape[-1]
+            found["alignment"] = (
+                photo_model.align_vectors,
+                [
+                    token_ids,
+                    tf.TensorSpec([None, photo_model.max_words, space], tf.float32, "word_vectors"),
+                    tf.TensorSpec([None, number, space], tf.float32, "regions"),
+                    tf.TensorSpec([None, number], tf.bool, "region_mask"),
+                ],
+            )
     return found
+
+
+WHOLE = "caption_pixels"  # the one piece that is made of others; the rest share the image encoder
+
+
+def chosen_pieces(photo_model, names=None):
+    """The pieces of these names; None takes all that share the image encoder, none of which holds another."""
+    return {name: piece for name, piece in pieces(photo_model).items() if (name in names if names else name != WHOLE)}
 
 
 def piece_part(photo_model, name):
     """The part whose vocabulary a piece speaks; None for those without words."""
     return {
-        "caption_features": photo_model.captioner,
+        "captioner": photo_model.captioner,
         "caption_pixels": photo_model.captioner,
-        "caption_regions": photo_model.region_captioner,
+        "region_captioner": photo_model.region_captioner,
         "sentence_encoder": photo_model.alignment,
     }.get(name)
-
-
-def write_side_files(photo_model, folder):
-    """`model.json` and the vocabularies beside the pieces."""
-    for name, text in describe_model(photo_model).items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
-def words_json(vocabulary: Vocabulary):
-    """The words by id as JSON: entry 0 is END, an empty word."""
-    return json.dumps(["", *vocabulary.words], ensure_ascii=False)
 
 
 def _said(found):

@@ -1,6 +1,5 @@
 """One SavedModel with every signature, in TF Serving's layout `<name>/<version>/`."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_imagesent import __version__
 from keras_imagesent.data.atomic import remove_leftovers, whole_folder
 from keras_imagesent.model.photo_model import BOX, IMAGE_BYTES, SENTENCES
+from keras_imagesent.serving.model_json import size_and_checksum, tensor, write_about
 from keras_imagesent.serving.warmup import write_warmup
 
 EXTRA = "assets.extra"
@@ -31,14 +30,15 @@ def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
     with whole_folder(folder / "version") as unfinished:
-        _write_graph(photo_model, unfinished)
+        interface = _write_graph(photo_model, unfinished)
         extra = unfinished / EXTRA
         extra.mkdir()
-        for name, text in describe_model(photo_model).items():
-            (extra / name).write_text(text, encoding="utf-8")
         for document in documents:
             shutil.copy(document, extra)
         write_warmup(unfinished, folder.name, warmup_requests(photo_model, warmup_photos))
+        files = sorted(path for path in unfinished.rglob("*") if path.is_file())
+        entries = [{"file": os.path.relpath(path, extra), **size_and_checksum(path)} for path in files]
+        write_about(photo_model, extra, "saved-model", entries, signatures=interface)
         return _move_into_place(unfinished, folder)
 
 
@@ -56,49 +56,6 @@ def signatures(photo_model):
         found["embed_image"] = photo_model.embed_image, [IMAGE_BYTES]
         found["embed_sentence"] = photo_model.embed_sentence, [SENTENCES]
     return found
-
-
-def describe_model(photo_model):
-    """File name -> text of what a user of the model must know: vocabularies, preprocessing, settings, metrics."""
-    parts = {
-        name: getattr(photo_model, name)
-        for name in ("captioner", "region_captioner", "alignment")
-        if getattr(photo_model, name)
-    }
-    model = {
-        "made_by": f"keras_imagesent {__version__}",
-        "tensorflow": tf.__version__,
-        "preprocessing": preprocessing(photo_model),
-        "beam": photo_model.beam,
-        "captions": photo_model.n_captions,
-        "max_length": photo_model.max_length,
-        "length_penalty": photo_model.length_penalty,
-        "beta": photo_model.beta,
-        "rerank": photo_model.rerank,
-        # captioning/confidence.py says how these make a confidence out of a caption and its log probability
-        "confidence": parts["captioner"].settings.get("confidence") if "captioner" in parts else None,
-        "training": {name: part.settings for name, part in parts.items()},
-        "metrics": {name: part.metrics for name, part in parts.items()},
-        "vocabularies": {name: f"vocabulary-{part.vocabulary.digest}.json" for name, part in parts.items()},
-    }
-    files = {"model.json": json.dumps(model, indent=1)}
-    for part in parts.values():
-        vocabulary = part.vocabulary
-        content = {"sentences": vocabulary.sentences, "words": vocabulary.words, "counts": vocabulary.counts}
-        files[f"vocabulary-{vocabulary.digest}.json"] = json.dumps(content, ensure_ascii=False)
-    return files
-
-
-def preprocessing(photo_model):
-    """What happens to a photo before the graph's `pixels`, in words and numbers."""
-    return {
-        "image_size": photo_model.image_size,
-        "range": "0..255, RGB, float32, whole numbers",
-        "orientation": "EXIF applied",
-        "transparency": "over white",
-        "resize": "squashed to a square, bilinear with antialiasing (Pillow's BILINEAR)",
-        "boxes": "x0, y0, x1, y1 in 0..1 of the upright photo; region 0 is the whole frame",
-    }
 
 
 def warmup_requests(photo_model, photos=()):
@@ -119,7 +76,10 @@ def warmup_requests(photo_model, photos=()):
 
 
 def _write_graph(photo_model, folder):
-    """Saves the signatures alone: Keras's archive saves the functions beside them, and so every graph twice."""
+    """Saves the signatures alone: Keras's archive saves the functions beside them, and so every graph twice.
+
+    Returns each signature's inputs and outputs.
+    """
     functions = {
         name: function.get_concrete_function(*specifications)
         for name, (function, specifications) in signatures(photo_model).items()
@@ -130,6 +90,22 @@ def _write_graph(photo_model, folder):
     if photo_model.alignment:
         saved.word_table = photo_model.word_table
     tf.saved_model.save(saved, str(folder), functions)
+    return {
+        name: {
+            "inputs": _tensors(function.structured_input_signature[0]),
+            "outputs": _tensors(function.structured_outputs),
+        }
+        for name, function in functions.items()
+    }
+
+
+def _tensors(specifications):
+    """Inputs or outputs as `model.json` describes them."""
+    if isinstance(specifications, dict):
+        named = specifications.items()
+    else:
+        named = ((value.name, value) for value in specifications)
+    return {name: tensor(name, value.dtype.name, value.shape) for name, value in named}
 
 
 def _move_into_place(unfinished, folder):

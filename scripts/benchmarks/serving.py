@@ -56,7 +56,7 @@ def run():
         pixels = pixels.numpy()
         export_onnx(model, folder, names=["caption_pixels"])
         report("ONNX Runtime (pixels)", onnx_runner(folder / "caption_pixels.onnx"), pixels)
-        export_litert(model, folder, photos=pixels, names=["image_encoder", "caption_features", "caption_pixels"])
+        export_litert(model, folder, photos=pixels, names=["image_encoder", "captioner", "caption_pixels"])
         for precision in ("float32", "float16", "int8"):
             report(f"LiteRT {precision} (pixels)", litert_runner(folder, precision), pixels)
         subprocess.run([os.environ.get("BLIP_PYTHON", sys.executable), __file__, "blip"], check=True)
@@ -195,7 +195,7 @@ def litert_runner(folder, precision):
     if precision != "int8":
         whole = runner("caption_pixels")
         return lambda pixels: [whole(pixels=photo[None]) for photo in pixels]
-    encoder, captioner = runner("image_encoder"), runner("caption_features")
+    encoder, captioner = runner("image_encoder"), runner("captioner")
 
     def caption(pixels):
         for photo in pixels.astype(np.uint8):

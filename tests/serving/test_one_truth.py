@@ -93,7 +93,7 @@ def test_the_same_captions_everywhere(which, images, tmp_path):
     # --- ONNX Runtime and LiteRT, from the same pixels, and once from the same features ---
     inputs = {"caption_pixels": {"pixels": pixels.numpy()}}
     if which == "lstm":
-        inputs["caption_features"] = {"image_features": features}
+        inputs["captioner"] = {"image_features": features}
     export_onnx(model, tmp_path / "onnx", names=inputs)
     for name, given in inputs.items():
         session = onnxruntime.InferenceSession(tmp_path / "onnx" / f"{name}.onnx")

@@ -1,5 +1,7 @@
 """ONNX and LiteRT pieces: all of them, their operations, their numbers, and the example scripts without TensorFlow."""
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,21 +13,24 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_imagesent.runtime.about import SCHEMA
 from keras_imagesent.serving import onnx_export
 from keras_imagesent.serving.litert_export import export_litert, operators
 from keras_imagesent.serving.onnx_export import convert, export_onnx, same_numbers, sample_inputs
 from keras_imagesent.serving.pieces import pieces
+from keras_imagesent.serving.saved_model import export_saved_model
 from tests.serving.photos import draw, encode, rotated
 from tests.serving.tiny import SIZE, teach, tiny_photo_model
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 PIECES = [
     "image_encoder",
-    "caption_features",
-    "caption_pixels",
+    "captioner",
+    "detector",
     "region_encoder",
-    "caption_regions",
+    "region_captioner",
     "sentence_encoder",
+    "alignment",
 ]
 PHOTOS = [encode(draw(90, 60, seed)) for seed in range(20)]
 
@@ -61,7 +66,7 @@ def test_a_file_that_computes_something_else_is_not_kept(model, tmp_path, monkey
         return converted
 
     monkeypatch.setattr(onnx_export, "convert", convert_wrongly)
-    with pytest.raises(RuntimeError, match="image_encoder: ONNX Runtime's image_features are not TensorFlow's"):
+    with pytest.raises(RuntimeError, match="image_encoder: ONNX Runtime's .*image_features are not TensorFlow's"):
         export_onnx(model, tmp_path, names=["image_encoder"])
     assert list(tmp_path.glob("*.onnx")) == []
 
@@ -86,7 +91,7 @@ def test_onnx(model, onnx_folder, name):
         for key in expected:
             np.testing.assert_allclose(outputs[key], expected[key], atol=1e-4)
     metadata = session.get_modelmeta().custom_metadata_map
-    assert {"preprocessing", "licence"} <= set(metadata)
+    assert {"preprocessing", "license"} <= set(metadata)
 
 
 def test_only_near_ties_may_change_places():
@@ -124,8 +129,6 @@ def test_litert(model, litert_folder, name):
 
 def test_litert_in_16_and_8_bits(model, litert_folder):
     """Stated bounds: float16 features within 0.5%, int8 features within 5% of the largest."""
-    sizes = {path.name: path.stat().st_size for path in litert_folder.iterdir()}
-    assert "caption_pixels-int8.tflite" not in sizes
     pixels, _ = model._decode(tf.constant(PHOTOS[:4]))
     expected = model.frame_features(pixels).numpy()
     for precision, bound in (("float16", 0.005), ("int8", 0.05)):
@@ -136,7 +139,7 @@ def test_litert_in_16_and_8_bits(model, litert_folder):
         found = np.concatenate([runner(pixels=row[None].astype(kind))["image_features"] for row in pixels.numpy()])
         assert np.abs(found - expected).max() < bound * np.abs(expected).max()
         floats = [tensor for tensor in interpreter.get_tensor_details() if tensor["dtype"] == np.float32]
-        assert precision == "float16" or len(floats) == 1  # in int8 the features alone, at the end
+        assert precision == "float16" or len(floats) == 2  # in int8 the map and the features alone, at the end
     for path in litert_folder.glob("*.tflite"):
         assert not [name for name in operators(path.read_bytes()) if name.startswith(("CUSTOM", "Flex"))], path.name
 
@@ -149,19 +152,53 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("kind", ["caption_pixels.onnx", "caption_pixels-float32.tflite", "image_encoder-int8.tflite"])
+@pytest.mark.parametrize("kind", ["onnx", "float32", "int8", "one file"])
 def test_example_scripts_without_tensorflow(model, onnx_folder, litert_folder, kind, tmp_path):
-    (tmp_path / "photo.jpg").write_bytes(rotated(draw(SIZE, SIZE, 3), 6))
-    is_onnx = kind.endswith("onnx")
-    script = SCRIPTS / ("caption_with_onnx.py" if is_onnx else "caption_with_litert.py")
-    model_file = (onnx_folder if is_onnx else litert_folder) / kind
-    command = [sys.executable, "-c", RUN, script, model_file, tmp_path / "photo.jpg"]
+    (tmp_path / "photo.jpg").write_bytes(rotated(draw(90, 60, 3), 6))
+    if kind == "one file":
+        export_litert(model, tmp_path, ["float32"], names=["caption_pixels"])
+    arguments = {
+        "onnx": ["caption_with_onnx.py", onnx_folder],
+        "one file": ["caption_with_litert.py", tmp_path, "float32"],
+    }.get(kind, ["caption_with_litert.py", litert_folder, kind])
+    script = SCRIPTS / arguments[0]
+    command = [sys.executable, "-c", RUN, script, *arguments[1:], tmp_path / "photo.jpg"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(lines) == 3
-    if "int8" not in kind:
+    if kind != "int8":
         answer = model.caption(tf.constant([(tmp_path / "photo.jpg").read_bytes()]))
         assert [text for _, _, text in lines] == [text.decode() for text in answer["captions"].numpy()[0]]
         np.testing.assert_allclose([float(total) for _, total, _ in lines], answer["log_probs"].numpy()[0], atol=0.01)
-    assert len(script.read_text().splitlines()) <= 36
+    assert len(script.read_text().splitlines()) <= 40
+
+
+@pytest.mark.parametrize("kind", ["onnx", "litert", "saved-model"])
+def test_model_json_says_what_is_there(model, onnx_folder, litert_folder, kind, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    if kind == "saved-model":
+        folder = export_saved_model(model, tmp_path / "tiny") / "assets.extra"
+    else:
+        folder = onnx_folder if kind == "onnx" else litert_folder
+    about = json.loads((folder / "model.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(about)
+    with pytest.raises(jsonschema.ValidationError):  # the schema can refuse
+        jsonschema.validate({**about, "files": []}, json.loads(SCHEMA.read_text()))
+    for file in about["files"]:
+        content = (folder / file["file"]).read_bytes()
+        assert len(content) == file["bytes"]
+        assert hashlib.sha256(content).hexdigest() == file["sha256"]
+    assert about["preprocessing"]["image_size"] == SIZE
+    if kind == "onnx":
+        assert set(about["answers"]) == {"caption", "describe", "align", "embed_image", "embed_sentence"}
+        for file in about["files"][: len(PIECES)]:
+            session = onnxruntime.InferenceSession(folder / file["file"])
+            for side, values in (("inputs", session.get_inputs()), ("outputs", session.get_outputs())):
+                assert {v.name: v.shape[1:] for v in values} == {n: t["shape"][1:] for n, t in file[side].items()}
+    if kind == "saved-model":
+        served = tf.saved_model.load(str(folder.parent)).signatures
+        assert set(served) == set(about["signatures"])
+        for name, signature in about["signatures"].items():
+            assert set(served[name].structured_outputs) == set(signature["outputs"])
+            assert set(served[name].structured_input_signature[1]) == set(signature["inputs"])

@@ -1,0 +1,81 @@
+"""Who answers a verb: exported files without TensorFlow where they are enough, else TensorFlow."""
+
+import importlib.util
+
+import numpy as np
+
+from keras_imagesent.errors import InputError
+from keras_imagesent.runtime import ExportedModel
+from keras_imagesent.shipped import shipped
+
+HELP = "answer with what `imagesent export --format onnx` wrote there, without TensorFlow (the shipped files)"
+
+
+def load_answers(signatures, exported, needs_tensorflow, captions=1, beta=None, **settings):
+    """A model with `read` and `predict` (see `ExportedModel`) for these signatures.
+
+    Args:
+        signatures: what will be asked of it.
+        exported: the folder that --exported names, or None: the shipped one, if it has all that is asked.
+        needs_tensorflow: option -> its value; if one was given, exported files cannot do what it wants.
+        captions: how many are wanted of each photo.
+        beta: of the phrases, or None.
+        settings: for `load_photo_model`, where TensorFlow is needed.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in needs_tensorflow.items() if value]
+    if exported:
+        model = ExportedModel(exported, beta=beta)
+        if given or captions > model.about["captions"]:
+            raise InputError(f"{(given or ['--captions'])[0]} is fixed in exported models: leave it or --exported out")
+        return model
+    model = None if given else shipped_answers(signatures, beta)
+    if model and captions <= model.about["captions"]:
+        return model
+    return InTensorFlow(captions=captions, beta=beta, **settings)
+
+
+def shipped_answers(signatures, beta=None):
+    """The shipped exported model; None if it does not have all these signatures, or ONNX Runtime is not installed."""
+    if not importlib.util.find_spec("onnxruntime"):
+        return None
+    try:
+        model = ExportedModel(shipped("onnx"), beta=beta)
+    except InputError:
+        return None
+    return model if all(map(model.answers, signatures)) else None
+
+
+class InTensorFlow:
+    """`load_photo_model` with the methods of `ExportedModel` that the verbs use."""
+
+    def __init__(self, **settings):
+        from keras_imagesent.model.photo_model import load_photo_model
+
+        self.model = load_photo_model(**settings)
+
+    @property
+    def vocabulary(self):
+        return self.model.alignment.vocabulary
+
+    @property
+    def max_words(self):
+        return self.model.max_words
+
+    @property
+    def confidence(self):
+        return self.model.captioner.settings.get("confidence")
+
+    def read(self, photos):
+        return photos
+
+    def predict(self, signature, photos=(), sentences=()):
+        import tensorflow as tf
+
+        given = [tf.constant(values) for values in (photos, sentences) if len(values)]
+        answer = getattr(self.model, signature)(*given)
+        return {name: _plain(value.numpy()) for name, value in answer.items()}
+
+
+def _plain(values):
+    """Bytes become text; numbers stay as they are."""
+    return np.vectorize(bytes.decode, otypes=[object])(values) if values.dtype == object else values
