@@ -26,7 +26,7 @@ SIGNATURES = {
     "serving_default": ({"image_bytes"}, {"captions", "log_probs", "status"}),
     "describe": (
         {"image_bytes"},
-        {"boxes", "box_scores", "captions", "log_probs", "number_of_regions", "status"},
+        {"boxes", "box_scores", "labels", "captions", "log_probs", "number_of_regions", "status"},
     ),
     "align": (
         {"image_bytes", "sentences"},
