@@ -113,3 +113,15 @@ def group_phrases(regions, similarity):
     for phrase, values in zip(phrases, scores, strict=True):
         phrase.score = sum(values) / len(values)
     return phrases
+
+
+def phrase_json(phrase, words, boxes):
+    """A phrase as it is written to JSON: its words, where they stand, its region, box and score."""
+    return {
+        "words": phrase.text(words),
+        "first": phrase.first,
+        "last": phrase.last,
+        "region": phrase.region,
+        "box": [round(float(corner), 4) for corner in boxes[phrase.region]],
+        "score": round(phrase.score, 4),
+    }

@@ -51,8 +51,7 @@ def align_photo(args):
     """Prints or draws one sentence on one photo."""
     import numpy as np
 
-    from keras_imagesent.alignment.phrases import group_phrases
-    from keras_imagesent.model.align_split import phrase_json
+    from keras_imagesent.alignment.phrases import group_phrases, phrase_json
 
     model = load_answers(
         ["align"],

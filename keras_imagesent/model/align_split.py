@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from tqdm import tqdm
 
 from keras_imagesent.alignment.align_sentences import align_sentences
+from keras_imagesent.alignment.phrases import phrase_json
 from keras_imagesent.alignment.snippets import joining_words, opening_words, snippets
 from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.data.caption_pairs import write_pair
@@ -57,18 +58,6 @@ def align_split(prepared, split="train", alignment=None, beta=None, out=None, pa
                     for snippet in snippets(words[phrase["first"] : phrase["last"] + 1], openers, joiners):
                         write_pair(pairs, photo, phrase, " ".join(snippet))
     return sentences, number, beta
-
-
-def phrase_json(phrase, words, boxes):
-    """A phrase as it is written to JSON: its words, where they stand, its region, box and score."""
-    return {
-        "words": phrase.text(words),
-        "first": phrase.first,
-        "last": phrase.last,
-        "region": phrase.region,
-        "box": [round(float(corner), 4) for corner in boxes[phrase.region]],
-        "score": round(phrase.score, 4),
-    }
 
 
 def _open(files, path):

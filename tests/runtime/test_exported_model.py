@@ -113,7 +113,7 @@ def test_the_command_line_answers_without_tensorflow(model, folder, tmp_path, ve
     (tmp_path / "photo.jpg").write_bytes(PHOTOS[0])
     program = """
 import sys
-sys.modules["tensorflow"] = sys.modules["keras"] = None  # their import fails, as where they are not installed
+sys.modules["tensorflow"] = None  # its import fails, as where it is not installed
 from keras_imagesent.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
