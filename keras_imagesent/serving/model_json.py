@@ -20,6 +20,7 @@ MEANINGS = {
     "feature_map": "the image encoder's last map",
     "image_features": "the whole frame's vector",
     "boxes": "x0, y0, x1, y1 in 0..1 of the upright photo; region 0 is the whole frame",
+    "box": "one box of your own: x0, y0, x1, y1 in 0..1 of the upright photo",
     "box_scores": "how sure the detector is, 0..1; 1 for the whole frame, 0 where there is no region",
     "class_scores": "how sure the detector is of each of `labels`, 0..1",
     "region_mask": "whether there is a region",

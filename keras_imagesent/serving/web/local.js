@@ -178,19 +178,15 @@ const answers = {
     };
   },
 
-  async describe_boxes(values, { boxes }) {
+  async describe_box(values, { box }) {
     const known = await value("boxes", values);
     const mine = new Float32Array(known.data.length);
-    mine.set([0, 0, 1, 1, ...boxes[0].flat()].slice(0, mine.length)); // the whole frame first, as in every answer
+    mine.set([0, 0, 1, 1, ...box[0]]); // the whole frame first, as in every answer
     const given = { ...values, boxes: new ort.Tensor("float32", mine, known.dims) };
     delete given.region_features;
     const said = await runPiece("region_captioner", given);
     const words = await vocabulary("region_captioner");
-    const rows = boxes[0].map((_, i) => i + 1);
-    return {
-      captions: [rows.map((r) => sentenceOf(words, nested(said.token_ids)[0][r]))],
-      log_probs: [rows.map((r) => nested(said.log_probs)[0][r])],
-    };
+    return { captions: [sentenceOf(words, nested(said.token_ids)[0][1])], log_probs: [nested(said.log_probs)[0][1]] };
   },
 
   async align(values, { sentences }) {
