@@ -14,7 +14,9 @@ from keras_imagesent.alignment.vector_parts import frame_part, region_part
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class Alignment(keras.Model):
-    """A functional model whose training loss is the mean of its output `losses`.
+    """A functional model whose training loss is the sum of its output `losses` (Eq. 9), or their mean for a softmax.
+
+    With the sum, clipping at 5 acts as the paper means it; at the scale of the mean it hardly ever does.
 
     Every replica computes the loss of the global batch, so each stands for its share of it. (`add_loss` would count
     some losses twice under a strategy.)
@@ -25,7 +27,10 @@ class Alignment(keras.Model):
         return super().call({name: inputs[name] for name in self.input}, training=training, mask=mask)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return tf.reduce_mean(y_pred["losses"]) / tf.distribute.get_strategy().num_replicas_in_sync
+        losses = y_pred["losses"]
+        softmax = self.get_layer("losses").negatives == "softmax"
+        loss = tf.reduce_mean(losses) if softmax else tf.reduce_sum(losses)
+        return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Builds the optimizer: all that is left to build. Keras would average the replicas' first batch to trace the
@@ -53,6 +58,7 @@ def build_alignment(
     prior=0.0,
     frame_dim=0,
     root=False,
+    unit=False,
     classes=0,
     word_vectors=None,
     train_words=True,
@@ -85,6 +91,7 @@ def build_alignment(
             added to Eq. 8, and the sum and both parts each get a loss: with a loss of the sum alone the frame, which
             learns faster, would leave the regions nothing to learn.
         root: whether the projection of Eq. 1 takes the square roots of the CNN's activations.
+        unit: whether each CNN vector, once centered, gets unit length (`Centre` says why).
         classes: C, number of detector classes whose scores are given beside the CNN vector; 0 for none.
         word_vectors: `(V, word_dim)` to start from, or None.
         train_words: whether word vectors are trained.
@@ -106,7 +113,7 @@ def build_alignment(
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
     if frame_dim and score == "defrag":
         raise ValueError("frame_dim goes with a score in which a word takes one region, not with 'defrag'")
-    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim, root, classes)
+    region_encoder = build_region_encoder(feature_dim, dim, dropout, similarity, prior, frame_dim, root, classes, unit)
     sentence_encoder = build_sentence_encoder(
         vocabulary_size,
         word_dim,

@@ -9,7 +9,7 @@ from keras_imagesent.errors import InputError
 
 @keras.saving.register_keras_serializable("keras_imagesent")
 class Centre(keras.layers.Layer):
-    """Subtracts the mean vector of the training regions and divides by one number, so that their lengths are about 1.
+    """Subtracts the mean vector of the training regions, and brings their lengths to about 1 or to exactly 1.
 
     CNN activations are all positive and share a large mean, which would swamp the dot products. Both are weights (not
     trained), so that they travel with the model; `measure` sets them.
@@ -17,11 +17,14 @@ class Centre(keras.layers.Layer):
     Args:
         root: whether the square root of each activation is taken first, so that a few large activations do not
             dominate; a negative one becomes minus the square root of its absolute value.
+        unit: whether each centred vector is divided by its own length; otherwise all are divided by one number. The
+            pooled vectors of small boxes are three times as long as the whole frame's, and in a dot product the longest
+            vector wins: without this, words choose specks.
     """
 
-    def __init__(self, root=False, **kwargs):
+    def __init__(self, root=False, unit=False, **kwargs):
         super().__init__(**kwargs)
-        self.root = root
+        self.root, self.unit = root, unit
 
     def build(self, input_shape):
         self.mean = self.add_weight((input_shape[-1],), "zeros", trainable=False, name="mean")
@@ -29,10 +32,11 @@ class Centre(keras.layers.Layer):
 
     def call(self, x):
         x = ops.sign(x) * ops.sqrt(ops.abs(x)) if self.root else x
-        return (x - self.mean) / self.length
+        centred = x - self.mean
+        return ops.normalize(centred, axis=-1) if self.unit else centred / self.length
 
     def get_config(self):
-        return {**super().get_config(), "root": self.root}
+        return {**super().get_config(), "root": self.root, "unit": self.unit}
 
     def measure(self, features):
         """Takes the mean vector and the root mean square length from `features (N, F)`."""
@@ -104,8 +108,19 @@ class BesideFrame(keras.layers.Layer):
         return (*regions_shape[:-1], regions_shape[-1] + frame_shape[-1])
 
 
+def projection_start(similarity):
+    """How a projection into the common space starts: for dot products at 0.3 of Glorot's spread, else at Glorot's.
+
+    Scores are sums of about ten dot products. At Glorot's spread they begin so far apart that the first ranking loss is
+    four times that of equal scores, and the first steps spoil the rectified units. A cosine has no such scale.
+    """
+    if similarity == "dot":
+        return keras.initializers.VarianceScaling(0.3**2, mode="fan_avg", distribution="uniform")
+    return keras.initializers.GlorotUniform()
+
+
 def build_region_encoder(
-    feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0, root=False, classes=0
+    feature_dim, dim=1000, dropout=0.0, similarity="dot", prior=0.0, frame_dim=0, root=False, classes=0, unit=False
 ):
     """`v = W_m CNN(I_b) + b_m` (Eq. 1), a functional model.
 
@@ -123,6 +138,7 @@ def build_region_encoder(
         root: whether the projection takes the square roots of the CNN's activations (`Centre`).
         classes: C, number of detector classes; the square roots of their scores are concatenated to the CNN vector
             (the paper's CNN was trained on the detector's classes and needs none). 0 for none.
+        unit: whether each centered CNN vector gets unit length (`Centre`).
 
     Example:
         encoder = build_region_encoder(1280, dim=1000)
@@ -132,13 +148,13 @@ def build_region_encoder(
     features = keras.Input((None, feature_dim), name="region_features")
     box_scores = keras.Input((None,), name="box_scores")
     inputs = {"region_features": features, "box_scores": box_scores}
-    known = Centre(root, name="centre")(features)
+    known = Centre(root, unit, name="centre")(features)
     if classes:
         inputs["class_scores"] = keras.Input((None, classes), name="class_scores")
         known = keras.layers.Concatenate(name="named")([known, ops.sqrt(inputs["class_scores"])])
     if dropout:
         known = keras.layers.Dropout(dropout, name="feature_dropout")(known)
-    x = keras.layers.Dense(dim, name="region_projection")(known)
+    x = keras.layers.Dense(dim, kernel_initializer=projection_start(similarity), name="region_projection")(known)
     if similarity == "cosine":
         x = keras.layers.UnitNormalization(name="region_norm")(x)
     if frame_dim:

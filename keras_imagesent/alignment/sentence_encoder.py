@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_imagesent.alignment.region_encoder import projection_start
+
 ABSENT = -1e9  # added to the input of padded steps: the ReLU then gives the zero state there, and no step needs a mask
 
 
@@ -118,7 +120,8 @@ def build_sentence_encoder(
     h = keras.layers.Add(name="both_streams")([forwards, backwards])
     if dropout:
         h = keras.layers.Dropout(dropout, name="state_dropout")(h)
-    s = keras.layers.Dense(dim, "relu", name="sentence_projection")(h)  # Eq. 6
+    start = projection_start(similarity)
+    s = keras.layers.Dense(dim, "relu", kernel_initializer=start, name="sentence_projection")(h)  # Eq. 6
     if similarity == "cosine":
         s = keras.layers.UnitNormalization(name="word_norm")(s)
     if frame_dim:

@@ -103,7 +103,8 @@ def show_captions(args, runs, prepared, photos, made_from):
 
         print("captions ...", flush=True)
         regions = CaptionSearch(runs["region_captioner"]) if runs["region_captioner"] else None
-        train = prepared.load("train") if "train" in prepared.splits and args.split != "train" else None
+        other = "train" in prepared.splits and args.split != "train"
+        train = prepared.load("train", frames_only=True) if other else None
         return caption_split(photos, CaptionSearch(runs["captioner"]), regions, train)
 
     key = [*made_from, *(runs[name] and runs[name].digest for name in ("captioner", "region_captioner"))]

@@ -38,6 +38,7 @@ HELP = {
     "prior": "weight of the detector's scores in the choice of a word's region",
     "frame_dim": "size of an extra embedding that compares each word with the whole frame; 0 for none",
     "root": "the square roots of the CNN's activations instead of themselves",
+    "unit": "each centered CNN vector gets unit length",
     "classes": "add the detector's class scores to the CNN vector, if the prepared folder has them",
     "optimizer": "sgd has momentum 0.9",
     "learning_rate": "the largest that the schedule reaches",

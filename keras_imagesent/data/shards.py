@@ -117,27 +117,47 @@ class Prepared:
         number = self.settings["splits"][split]["shards"]
         return [self.folder / shard_name(split, index, number) for index in range(number)]
 
-    def load(self, split):
-        """All photos of a split, in the data set's order, as arrays."""
-        return self.read(self.shards(split))
+    def load(self, split, frames_only=False):
+        """All photos of a split, in the data set's order, as arrays; with `frames_only`, of region 0 alone (R = 1).
 
-    def read(self, paths):
+        A photo takes about 50 KB, its frame 3 KB: a large training split fits into memory by its frames only.
+        """
+        return self.read(self.shards(split), frames_only)
+
+    def sample(self, split, photos=10_000):
+        """Photos of shards evenly spread over a split: all of a small split, about `photos` of a large one."""
+        paths = self.shards(split)
+        total = self.settings["splits"][split]["photos"]
+        number = min(len(paths), max(1, round(len(paths) * photos / max(total, 1))))
+        return self.read([paths[index * len(paths) // number] for index in range(number)])
+
+    def read(self, paths, frames_only=False):
         """The photos of some shards, one after the other."""
         import tensorflow as tf
 
-        regions, features = self.number_of_regions, self.feature_dim
+        regions, kept = self.number_of_regions, 1 if frames_only else self.number_of_regions
+        columns = {
+            "region_features": ("<f2", (self.feature_dim,)),
+            "boxes": ("<f4", (4,)),
+            "box_scores": ("<f4", ()),
+            "class_scores": ("<f2", (self.classes,)),
+        }
         parts = []
         for path in paths:
             refuse_foreign(path, self.settings)
             for records in self._records(path):
                 try:
-                    parts.append({key: value.numpy() for key, value in parse_records(records).items()})
-                except tf.errors.OpError:  # whole by its checksums, and yet no photo of ours
+                    part = {key: value.numpy() for key, value in parse_records(records).items()}
+                    for name, (dtype, shape) in columns.items():
+                        array = np.frombuffer(b"".join(part[name]), dtype).reshape(len(part[name]), regions, *shape)
+                        part[name] = array[:, :kept].copy() if frames_only else array
+                except (tf.errors.OpError, ValueError):  # whole by its checksums, and yet no photo of ours
                     raise InputError(f"{path}: not a shard of `imagesent prepare`. Delete it.") from None
+                parts.append(part)
 
-        def column(name, dtype, shape=()):
-            values = [np.frombuffer(b"".join(p[name]), dtype).reshape(len(p[name]), *shape) for p in parts]
-            return np.concatenate(values) if values else np.zeros((0, *shape), dtype)
+        def column(name):
+            dtype, shape = columns[name]
+            return np.concatenate([part[name] for part in parts] or [np.zeros((0, kept, *shape), dtype)])
 
         def numbers(name, dtype):
             return np.concatenate([p[name] for p in parts] or [np.zeros(0)]).astype(dtype)
@@ -148,11 +168,11 @@ class Prepared:
             filenames=[name.decode() for p in parts for name in p["filename"]],
             data_sets=[name.decode() for p in parts for name in p["data_set"]],
             photo_ids=numbers("photo_id", np.int64),
-            region_features=column("region_features", "<f2", (regions, features)),
-            boxes=column("boxes", "<f4", (regions, 4)),
-            box_scores=column("box_scores", "<f4", (regions,)),
-            class_scores=column("class_scores", "<f2", (regions, self.classes)),
-            region_mask=np.arange(regions) < present[:, None],
+            region_features=column("region_features"),
+            boxes=column("boxes"),
+            box_scores=column("box_scores"),
+            class_scores=column("class_scores"),
+            region_mask=np.arange(kept) < present[:, None],
             captions=[[sentence.decode() for sentence in captions] for captions, _, _ in rows],
             token_ids=[np.split(ids.astype(np.int32), np.cumsum(lengths))[:-1] for _, ids, lengths in rows],
             sentence_ids=[ids for p in parts for ids in p["sentence_ids"]],

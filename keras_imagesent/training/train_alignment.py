@@ -142,7 +142,7 @@ class Trainer:
 
     def measure_centre(self, centre):
         if self.centre is None:
-            photos = self.prepared.load("train")
+            photos = self.prepared.sample("train")
             centre.measure(photos.region_features[photos.region_mask])
             self.centre = centre.get_weights()
         centre.set_weights(self.centre)

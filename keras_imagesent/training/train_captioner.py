@@ -88,7 +88,7 @@ def train_captioner(
     workers = Workers(strategy)
     if workers.number > 1 and (self_critical or fine_tune):
         raise InputError("self_critical and fine_tune run on one machine: leave out TF_CONFIG")
-    photos, validation_photos = prepared.load("train"), prepared.load(validation)
+    photos, validation_photos = (prepared.load(split, frames_only=not pairs) for split in ("train", validation))
     learned, validated = choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame)
     validate, tuning = Validator(validated, vocabulary, settings), None
     with strategy.scope():

@@ -180,6 +180,17 @@ def test_a_second_run_is_kept_out(source, unbroken, extractor):
         run(source, unbroken, extractor)
 
 
+def test_frames_alone_and_a_sample_are_parts_of_the_whole(unbroken):
+    prepared = Prepared.open(unbroken)
+    whole, frames = prepared.load("train"), prepared.load("train", frames_only=True)
+    for name in ("region_features", "boxes", "box_scores", "class_scores", "region_mask"):
+        np.testing.assert_array_equal(getattr(frames, name), getattr(whole, name)[:, :1])
+    assert frames.captions == whole.captions and frames.filenames == whole.filenames
+    assert prepared.sample("train").filenames == whole.filenames
+    some = prepared.sample("train", photos=10).filenames  # one of the three shards of ten photos
+    assert len(some) == 10 and set(some) < set(whole.filenames)
+
+
 def test_photos_that_break_after_the_check_are_listed(source, extractor, tmp_path):
     broken = shutil.copytree(source, tmp_path / "photos")
     dataset = read(broken)
