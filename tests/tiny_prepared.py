@@ -12,11 +12,11 @@ FEATURES = 16
 PLACES = np.array([[0, 0, 1, 1], [0.05, 0.2, 0.45, 0.8], [0.55, 0.2, 0.95, 0.8], [0.3, 0, 0.4, 0.1]], "<f4")
 
 
-def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False, parts=1):  # noqa: B006
+def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False, parts=1, said=str):  # noqa: B006
     """Regions: the whole frame (something of both things), the two things, and a patch of noise. Two sentences a photo.
 
     With `named`, a detector has said which thing each region is, and the vectors say nothing. The training photos are
-    in so many `parts`, shards of equal size.
+    in so many `parts`, shards of equal size. `said` changes a caption.
 
     Returns the opened folder; `phrase_boxes.csv` in it has the true box of every phrase.
     """
@@ -36,7 +36,7 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=F
             if named:
                 classes[[1, 2], [left, right]] = 0.8
             one, other = THINGS[left], THINGS[right]
-            captions = [f"a {one} and a {other} zzz", f"the {other} beside one {one}"]
+            captions = [said(f"a {one} and a {other} zzz"), said(f"the {other} beside one {one}")]
             filename = f"{split}_{n}.jpg"
             phrases += [[filename, f"a {one}", *PLACES[1]], [filename, f"one {one}", *PLACES[1]]]
             phrases += [[filename, f"the {other}", *PLACES[2]], [filename, f"a {other}", *PLACES[2]]]

@@ -72,10 +72,11 @@ class Prepared:
         (4, 20, 16)
     """
 
-    def __init__(self, folder, settings, vocabulary, photo_counts=None):
+    def __init__(self, folder, settings, vocabulary, photo_counts=None, own_words=True):
         self.folder, self.settings, self.vocabulary = Path(folder), settings, vocabulary
         self._sentence_counts = {}
         self._photo_counts = photo_counts or {}  # shard's name -> how many photos it must hold; of folders that tell
+        self._own_words = own_words  # whether the ids in the records are of this vocabulary
 
     @classmethod
     def open(cls, folder):
@@ -92,6 +93,10 @@ class Prepared:
                 "Run the same `imagesent prepare` again: it goes on where it was."
             )
         return prepared
+
+    def in_words(self, vocabulary):
+        """The same photos with their sentences in the words of another vocabulary, such as a trained model's."""
+        return Prepared(self.folder, self.settings, vocabulary, self._photo_counts, own_words=False)
 
     @property
     def splits(self):
@@ -174,11 +179,17 @@ class Prepared:
             class_scores=column("class_scores"),
             region_mask=np.arange(kept) < present[:, None],
             captions=[[sentence.decode() for sentence in captions] for captions, _, _ in rows],
-            token_ids=[np.split(ids.astype(np.int32), np.cumsum(lengths))[:-1] for _, ids, lengths in rows],
+            token_ids=[self._token_ids(*row) for row in rows],
             sentence_ids=[ids for p in parts for ids in p["sentence_ids"]],
             widths=numbers("width", np.int32),
             heights=numbers("height", np.int32),
         )
+
+    def _token_ids(self, captions, ids, lengths):
+        """The ids of each of a photo's sentences: those in the record, or found anew for other words."""
+        if self._own_words:
+            return np.split(ids.astype(np.int32), np.cumsum(lengths))[:-1]
+        return [np.array(self.vocabulary.encode(caption.decode()), np.int32) for caption in captions]
 
     def sentence_counts(self, split):
         """How many sentences each photo has: one array for each shard."""

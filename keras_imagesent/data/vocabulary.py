@@ -53,6 +53,19 @@ class Vocabulary:
             )
         return cls([word for _, word in kept], [-count for count, _ in kept], sentences)
 
+    def extended(self, other: "Vocabulary") -> "Vocabulary":
+        """These words with their ids, and behind them the words that only `other` has; the counts are added up.
+
+        Example:
+
+        >>> Vocabulary(["a", "dog"], [9, 3]).extended(Vocabulary(["a", "cat"], [5, 4])).words
+        ['a', 'dog', 'cat']
+        """
+        counts = dict(zip(self.words, self.counts, strict=True))
+        for word, count in zip(other.words, other.counts, strict=True):
+            counts[word] = counts.get(word, 0) + count
+        return Vocabulary(list(counts), list(counts.values()), self.sentences + other.sentences)
+
     def __len__(self):
         return len(self.words)
 

@@ -19,6 +19,7 @@ from keras_imagesent.presets import ALIGNMENT_MODEL, alignment_settings
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
+from keras_imagesent.training.start_from import add_words
 from keras_imagesent.training.workers import Workers
 
 
@@ -45,7 +46,7 @@ def train_alignment(
         preset: the settings to start from, a name in `keras_imagesent.presets.ALIGNMENT`.
         validation: the split that chooses the best epoch and beta; None takes "tune", else "val", else "dev".
         word_vectors: a GloVe or word2vec file to start from, or "glove" for the one in the extra `weights`.
-        start_from: another run of the same shape whose weights to start with.
+        start_from: another run whose weights to start with; its words are kept, and new ones are added.
         search: how many random learning rates and weight decays to try first, `search_epochs` epochs each.
         beta: strength of the ties between neighboring words (Eq. 12); None chooses it on the validation split.
         devices: such as "gpu:0,gpu:1"; None takes all GPUs, or the CPU.
@@ -69,6 +70,8 @@ def train_alignment(
     out = Path(out)
     prepared = Prepared.open(prepared)
     validation = validation_split(prepared, validation)
+    if start_from:
+        prepared = add_words(prepared, start_from)
     extra = {
         "preset": preset,
         "prepared": str(prepared.folder),
@@ -178,12 +181,17 @@ class Trainer:
 
 
 def _start_from(model, other):
-    """Copies what another model of the same shape has learned."""
-    if [weight.shape for weight in model.weights] != [weight.shape for weight in other.weights]:
-        raise InputError(
-            "start_from names a run of another shape: give the same dim, units, word_dim, frame_dim and data"
-        )
-    model.set_weights(other.get_weights())
+    """Copies what another model has learned; words that it does not know start as they are."""
+    wrong = "start_from names a run of another shape: give the same dim, units, word_dim, frame_dim and data"
+    if len(model.weights) != len(other.weights):
+        raise InputError(wrong)
+    for mine, theirs in zip(model.weights, other.weights, strict=True):
+        value = theirs.numpy()
+        if mine.path.endswith("words/embeddings"):  # padding, the words
+            value = np.concatenate([value, mine.numpy()[len(value) :]])
+        if value.shape != tuple(mine.shape):
+            raise InputError(wrong)
+        mine.assign(value)
 
 
 def search_rates(trainer, settings, out, trials, epochs):

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
 from keras_imagesent.captioning.fine_tune import FineTuning
@@ -19,6 +20,7 @@ from keras_imagesent.shipped import shipped
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
+from keras_imagesent.training.start_from import add_words, words_of
 from keras_imagesent.training.validate_captions import Validator
 from keras_imagesent.training.workers import Workers
 
@@ -52,7 +54,7 @@ def train_captioner(
         validation_pairs: pairs of the validation split; without them a twentieth of `pairs` is held out.
         both: whether to learn from the pairs and from whole photos.
         frame: whether the whole frame's vector is given beside the region's.
-        start_from: another run of the same shape whose weights to start with.
+        start_from: another run whose weights to start with; its words are kept, and new ones are added.
         self_critical: whether to learn from the CIDEr of the captioner's own samples (needs `start_from`).
         fine_tune: the folder of the photos, to train the backbone too.
         backbone: the `.keras` file to fine-tune; None is the shipped one.
@@ -84,6 +86,8 @@ def train_captioner(
     settings = captioner_settings(preset, **{**start, **(SELF_CRITICAL if self_critical else {}), **settings})
     out, prepared = Path(out), Prepared.open(prepared)
     validation = validation_split(prepared, validation)
+    if start_from:
+        prepared = add_words(prepared, start_from)
     strategy, vocabulary, size = choose_strategy(devices), prepared.vocabulary, settings["batch_size"]
     workers = Workers(strategy)
     if workers.number > 1 and (self_critical or fine_tune):
@@ -172,12 +176,20 @@ def build(pairs, vocabulary, settings, start_from, seed):
 
 
 def take_weights(model, vocabulary, run):
-    """Takes over another run's weights, centering included."""
-    if [weight.shape for weight in model.weights] != [weight.shape for weight in run.model.weights]:
-        raise InputError("start_from names a run of another shape: give the same cell, units, word_dim and data")
-    if run.vocabulary.words != vocabulary.words:
-        raise InputError(f"start_from names a run with other words: {run.folder}")
-    model.set_weights(run.model.get_weights())
+    """Takes over another run's weights, centering included; words that it does not know start as they are."""
+    other, known = run.model, len(run.vocabulary)
+    if vocabulary.words[:known] != run.vocabulary.words:
+        raise ValueError("the vocabulary must begin with the words of the run to start from")
+    set_output_bias(model, vocabulary.log_frequencies())  # of the new words
+    for mine, theirs in zip(model.weights, other.weights, strict=False):
+        value = theirs.numpy()
+        if mine.path.endswith("word_vectors/embeddings"):  # END, the words, START
+            value = np.concatenate([value[: known + 1], mine.numpy()[known + 1 : -1], value[-1:]])
+        elif mine.path.endswith(("output/kernel", "output/bias")):  # END, the words
+            value = np.concatenate([value, mine.numpy()[..., known + 1 :]], axis=-1)
+        if value.shape != tuple(mine.shape) or len(model.weights) != len(other.weights):
+            raise InputError("start_from names a run of another shape: give the same cell, units, word_dim and data")
+        mine.assign(value)
 
 
 def make_optimizer(settings, steps):

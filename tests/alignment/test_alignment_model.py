@@ -136,7 +136,9 @@ def train(strategy, negatives, frame_dim, optimizer):
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = build_alignment(**SMALL, dropout=0.0, negatives=negatives, frame_dim=frame_dim)
-        model.compile(optimizer=build_optimizer(optimizer, 0.05, weight_decay=1e-3, clip=0.02), jit_compile=False)
+        size = 1 if negatives == "softmax" else 8  # hinges are summed over the batch, softmax losses averaged
+        optimizer = build_optimizer(optimizer, 0.05 / size, weight_decay=1e-3 * size, clip=0.02 * size)
+        model.compile(optimizer=optimizer, jit_compile=False)
     pairs = tf.data.Dataset.from_tensor_slices(ten_pairs(13)).batch(8)  # 8 pairs, then 5: 3 on one, 2 on the other
     history = model.fit(pairs, epochs=3, verbose=0).history["loss"]
     return history, model.get_weights()
