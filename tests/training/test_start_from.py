@@ -19,6 +19,10 @@ from tests.tiny_prepared import FEATURES, write_tiny_prepared
 OLD = Vocabulary(["a", "dog", "runs"], [9, 5, 2], 4)
 NEW = Vocabulary(["a", "zebra"], [6, 3], 3)
 SMALL = {"units": 16, "word_dim": 8, "batch_size": 20}
+RUNS = [
+    (train_alignment, {"dim": 16, "frame_dim": 0}),
+    (train_captioner, {"learning_rate": 0.02, "dropout": 0.0}),
+]
 
 
 def test_words_keep_their_ids_and_new_ones_come_behind():
@@ -78,10 +82,10 @@ def test_sentences_are_read_in_the_words_of_both(folders, tmp_path):
             assert wolves.vocabulary.decode(mine) == together.vocabulary.decode(theirs)
 
 
-@pytest.mark.parametrize("train, more", [(train_alignment, {"dim": 16, "frame_dim": 0}), (train_captioner, {})])
+@pytest.mark.parametrize("train, more", RUNS)
 def test_training_goes_on_with_other_words(folders, train, more):
     runs = folders / train.__name__
-    train(folders / "dogs", runs / "dogs", epochs=6, **SMALL, **more)
+    train(folders / "dogs", runs / "dogs", epochs=8, **SMALL, **more)
     train(folders / "wolves", runs / "both", epochs=1, start_from=runs / "dogs", **SMALL, **more)
     train(folders / "wolves", runs / "fresh", epochs=1, **SMALL, **more)
     words = Vocabulary.load(runs / "both" / "vocabulary.json").words
