@@ -71,7 +71,7 @@ def train_alignment(
     prepared = Prepared.open(prepared)
     validation = validation_split(prepared, validation)
     if start_from:
-        prepared = add_words(prepared, start_from)
+        prepared = add_words(prepared, Run(start_from, "alignment"))
     extra = {
         "preset": preset,
         "prepared": str(prepared.folder),

@@ -20,7 +20,7 @@ from keras_imagesent.shipped import shipped
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.fit import fit_run, keep_vocabulary, validation_split
 from keras_imagesent.training.optimizers import build_optimizer
-from keras_imagesent.training.start_from import add_words, words_of
+from keras_imagesent.training.start_from import add_words
 from keras_imagesent.training.validate_captions import Validator
 from keras_imagesent.training.workers import Workers
 
@@ -86,9 +86,10 @@ def train_captioner(
     settings = captioner_settings(preset, **{**start, **(SELF_CRITICAL if self_critical else {}), **settings})
     out, prepared = Path(out), Prepared.open(prepared)
     validation = validation_split(prepared, validation)
-    if start_from:
-        prepared = add_words(prepared, start_from)
-    strategy, vocabulary, size = choose_strategy(devices), prepared.vocabulary, settings["batch_size"]
+    strategy, origin = choose_strategy(devices), Run(start_from, "captioner") if start_from else None
+    if origin:
+        prepared = add_words(prepared, origin)
+    vocabulary, size = prepared.vocabulary, settings["batch_size"]
     workers = Workers(strategy)
     if workers.number > 1 and (self_critical or fine_tune):
         raise InputError("self_critical and fine_tune run on one machine: leave out TF_CONFIG")
@@ -96,7 +97,7 @@ def train_captioner(
     learned, validated = choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame)
     validate, tuning = Validator(validated, vocabulary, settings), None
     with strategy.scope():
-        model = build(learned, vocabulary, settings, start_from, seed)
+        model = build(learned, vocabulary, settings, origin, seed)
         steps = learned.steps(size)
         batches = partial(learned.batches, size, seed, share=workers.share)
         if self_critical:
@@ -162,13 +163,13 @@ def choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs,
     return (learned, CaptionPairs.of_photos(validation_photos, frame)) if both else learned.hold_out(0.05)
 
 
-def build(pairs, vocabulary, settings, start_from, seed):
+def build(pairs, vocabulary, settings, origin, seed):
     """The captioner at the start of training: centered, its output bias set, or with another run's weights."""
     keras.utils.set_random_seed(seed)
     options = {name: settings[name] for name in CAPTIONER_MODEL}
     model = build_captioner(pairs.feature_dim, len(vocabulary), **options)
-    if start_from:
-        take_weights(model, vocabulary, Run(start_from, "captioner"))
+    if origin:
+        take_weights(model, vocabulary, origin)
     else:
         set_feature_centring(model, *pairs.mean_and_scale())
         set_output_bias(model, vocabulary.log_frequencies())

@@ -1,16 +1,16 @@
 """Training that starts from a model with other words: nothing it knew is lost, and it learns the new ones."""
 
 import csv
-import shutil
 
 import keras
 import numpy as np
 import pytest
 
-from keras_imagesent.alignment.alignment_model import build_alignment, load_alignment
+from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.captioning.captioner import build_captioner
 from keras_imagesent.data.shards import Prepared
 from keras_imagesent.data.vocabulary import Vocabulary
+from keras_imagesent.model.run import Run
 from keras_imagesent.training.start_from import add_words
 from keras_imagesent.training.train_alignment import _start_from, train_alignment
 from keras_imagesent.training.train_captioner import take_weights, train_captioner
@@ -38,7 +38,7 @@ def test_a_captioner_says_the_same_of_its_old_words(tmp_path):
     OLD.save(tmp_path / "vocabulary.json")
     together = OLD.extended(NEW)
     new = build_captioner(FEATURES, len(together), units=8, word_dim=4)
-    take_weights(new, together, tmp_path)
+    take_weights(new, together, Run(tmp_path, "captioner"))
     features = np.random.default_rng(0).normal(size=(2, FEATURES)).astype("f")
     known = np.zeros((2, 20), np.int32)
     known[:, 1:4] = [[1, 2, 3], [3, 1, 2]]
@@ -71,11 +71,8 @@ def folders(tmp_path_factory):
 
 
 def test_sentences_are_read_in_the_words_of_both(folders, tmp_path):
-    shutil.copy(folders / "dogs" / "vocabulary.json", tmp_path)
-    (tmp_path / "model.keras").touch()
-    wolves = Prepared.open(folders / "wolves")
-    together = add_words(wolves, tmp_path)
-    dogs = Vocabulary.load(tmp_path / "vocabulary.json")
+    wolves, dogs = Prepared.open(folders / "wolves"), Vocabulary.load(folders / "dogs" / "vocabulary.json")
+    together = add_words(wolves, Run.of(None, dogs))
     assert together.vocabulary.words == [*dogs.words, "wolf"]
     for before, after in zip(wolves.load("val").token_ids, together.load("val").token_ids, strict=True):
         for mine, theirs in zip(before, after, strict=True):
@@ -94,6 +91,5 @@ def test_training_goes_on_with_other_words(folders, train, more):
         first, other = (float(next(csv.DictReader(file))["loss"]) for file in (both, fresh))
     assert first < other
     if train is train_alignment:
-        assert (
-            load_alignment(runs / "both").get_layer("sentence_encoder").get_layer("words").input_dim == len(words) + 1
-        )
+        sentences = Run(runs / "both", "alignment").model.get_layer("sentence_encoder")
+        assert sentences.get_layer("words").input_dim == len(words) + 1
