@@ -39,7 +39,7 @@ def align_split(prepared, split="train", alignment=None, beta=None, out=None, pa
     if not (out or pairs):
         raise InputError("say where to write: out, pairs, or both")
     prepared, run = Prepared.open(prepared), find_run(alignment, "alignment")
-    beta = run.beta if beta is None else beta
+    model, beta = run.model, run.beta if beta is None else beta
     photos = prepared.load(split)
     openers = opening_words(photos.captions)
     joiners = joining_words(photos.captions, openers)
@@ -48,7 +48,7 @@ def align_split(prepared, split="train", alignment=None, beta=None, out=None, pa
         out, pairs = (_open(files, path) if path else None for path in (out, pairs))
         for start in tqdm(range(0, len(photos.filenames), PHOTOS_AT_ONCE), unit="batch", desc="align"):
             end = start + PHOTOS_AT_ONCE
-            for row, caption, words, phrases in align_sentences(run.model, photos, run.vocabulary, beta, start, end):
+            for row, caption, words, phrases in align_sentences(model, photos, run.vocabulary, beta, start, end):
                 photo = {"filename": photos.filenames[row], "photo_id": int(photos.photo_ids[row])}
                 found = [phrase_json(phrase, words, photos.boxes[row]) for phrase in phrases]
                 sentences, number = sentences + 1, number + len(found)

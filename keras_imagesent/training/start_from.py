@@ -10,7 +10,8 @@ def add_words(prepared, run: Run):
         prepared = add_words(Prepared.open("mine"), Run("runs/flickr8k", "captioner"))
         len(prepared.vocabulary)  # the run's words and the new ones
     """
-    run.model  # before its words: the error of a folder without a model names the model  # noqa: B018
+    if not run.file.is_file():
+        return run.model  # its error says that there is no model, and where
     vocabulary = run.vocabulary
     if vocabulary.words == prepared.vocabulary.words:
         return prepared

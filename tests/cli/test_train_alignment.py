@@ -25,7 +25,7 @@ from keras_imagesent.evaluation.alignment_tables import (
 from keras_imagesent.model.run import Run
 from tests.tiny_prepared import PLACES, THINGS, write_tiny_prepared
 
-SMALL = ["--dim", "24", "--units", "16", "--word-dim", "12", "--batch-size", "20", "--learning-rate", "0.01"]
+SMALL = ["--dim", "24", "--units", "16", "--word-dim", "12", "--batch-size", "20", "--learning-rate", "0.02"]
 SMALL += ["--validation", "val", "--dropout", "0.1", "--preset", "paper", "--optimizer", "adam", "--schedule", "cosine"]
 SMALL += ["--no-unit"]  # the tiny folder's patch of noise is short; at unit length it would be as loud as a thing
 
@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_with_the_same_losses(folder):
 
 def test_learns_from_what_the_detector_took_the_regions_for(tmp_path, capsys):
     write_tiny_prepared(tmp_path / "prepared", named=True)
-    command = ["train-alignment", str(tmp_path / "prepared"), *SMALL, "--epochs", "12", "--out"]
+    command = ["train-alignment", str(tmp_path / "prepared"), *SMALL, "--epochs", "20", "--patience", "20", "--out"]
     assert main([*command, str(tmp_path / "named"), "--classes"]) == 0
     assert Run(tmp_path / "named").model.input["class_scores"].shape == (None, 4, len(THINGS))
     assert max(row["search_r10"] for row in log_of(tmp_path / "named")) > 90

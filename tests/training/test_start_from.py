@@ -72,7 +72,9 @@ def folders(tmp_path_factory):
 
 def test_sentences_are_read_in_the_words_of_both(folders, tmp_path):
     wolves, dogs = Prepared.open(folders / "wolves"), Vocabulary.load(folders / "dogs" / "vocabulary.json")
-    together = add_words(wolves, Run.of(None, dogs))
+    dogs.save(tmp_path / "vocabulary.json")
+    (tmp_path / "model.keras").touch()
+    together = add_words(wolves, Run(tmp_path))
     assert together.vocabulary.words == [*dogs.words, "wolf"]
     for before, after in zip(wolves.load("val").token_ids, together.load("val").token_ids, strict=True):
         for mine, theirs in zip(before, after, strict=True):
