@@ -63,7 +63,12 @@ def add_arguments(parser):
         help="GloVe or word2vec file to start from, or glove: the 50 numbers a word that the extra weights brings",
     )
     add("--fixed-words", action="store_true", help="do not train the word vectors")
-    add("--start-from", type=Path, metavar="RUN", help="start with what another run of the same shape has learned")
+    add(
+        "--start-from",
+        type=Path,
+        metavar="RUN",
+        help="start with another run's weights; its words stay, new ones are added",
+    )
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
     add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")
     add("--beta", type=float, help="ties between neighbouring words (Eq. 12); else chosen on the validation split")

@@ -49,7 +49,12 @@ def add_arguments(parser):
     add("--validation-pairs", type=Path, metavar="FILE", help="pairs of the validation split (else some are held out)")
     add("--both", action="store_true", help="learn from the pairs and from whole photos")
     add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
-    add("--start-from", type=Path, metavar="RUN", help="start with the weights of another run of the same shape")
+    add(
+        "--start-from",
+        type=Path,
+        metavar="RUN",
+        help="start with another run's weights; its words stay, new ones are added",
+    )
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
     add("--backbone", type=Path, metavar="FILE", help="the .keras to fine-tune (the shipped one)")
