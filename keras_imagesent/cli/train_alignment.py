@@ -67,7 +67,7 @@ def add_arguments(parser):
         "--start-from",
         type=Path,
         metavar="RUN",
-        help="start with another run's weights; its words stay, new ones are added",
+        help="start with another run's weights; new words are added",
     )
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
     add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")

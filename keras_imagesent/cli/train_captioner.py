@@ -53,7 +53,7 @@ def add_arguments(parser):
         "--start-from",
         type=Path,
         metavar="RUN",
-        help="start with another run's weights; its words stay, new ones are added",
+        help="start with another run's weights; new words are added",
     )
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
