@@ -56,7 +56,8 @@ def pieces(photo_model):
             found["region_features"] = photo_model.features_of(feature_map, found["boxes"])
             answer = {"region_features": found["region_features"]}
             if photo_model.alignment:
-                answer["regions"] = photo_model.regions_of(found)
+                regions = photo_model.regions_of(found)
+                answer["regions"] = tf.ensure_shape(regions, [None, number, regions.shape[-1]])
             return answer
 
         specifications = [tf.TensorSpec([None, *shape], tf.float32, name) for name, shape in known.items()]

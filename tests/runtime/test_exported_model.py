@@ -49,8 +49,9 @@ def test_records(model, folder, tmp_path):
     assert len(regions) == int(found["number_of_regions"][0])
     assert regions[0].box == (0, 0, 1, 1) and regions[0].score == 1 and regions[0].label is None
     assert [region.caption.text for region in regions] == as_text(found["captions"])[0][: len(regions)].tolist()
-    phrases = runtime.align(PHOTOS[0], SENTENCES[0])
-    assert " ".join(phrase.text for phrase in phrases) == SENTENCES[0]
+    phrases = ExportedModel(folder, beta=0).align(PHOTOS[0], SENTENCES[0])  # each word for itself
+    words = " ".join(phrase.text for phrase in phrases)  # an unknown word between two phrases belongs to none
+    assert words.replace("zzz ", "") == SENTENCES[0].replace("zzz ", "")
     together = ExportedModel(folder, beta=1000).align(PHOTOS[0], SENTENCES[0])
     assert [phrase.text for phrase in together] == [SENTENCES[0]] and len(phrases) > 1
     assert together[0].box == pytest.approx(found["boxes"][0, together[0].region].numpy(), abs=1e-3)

@@ -28,6 +28,7 @@ SIGNATURES = {
         {"image_bytes"},
         {"boxes", "box_scores", "labels", "captions", "log_probs", "number_of_regions", "status"},
     ),
+    "describe_box": ({"image_bytes", "box"}, {"captions", "log_probs", "status"}),
     "align": (
         {"image_bytes", "sentences"},
         {"words", "word_mask", "boxes", "box_scores", "region_mask", "similarity", "phrase_regions", "score", "status"},
