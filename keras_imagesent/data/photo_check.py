@@ -3,6 +3,7 @@
 import hashlib
 import struct
 from io import BytesIO
+from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
@@ -17,7 +18,7 @@ MISSING = "there is no such file"
 def look_at(path):
     """One photo's digest (None when it cannot be read), and the reason it is broken (None when it is not)."""
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
+        if isinstance(path, Path) and path.exists() and not (path.is_file() or path.is_dir()):
             return None, "a pipe or a device, not a file"
         content = path.read_bytes()
     except FileNotFoundError:

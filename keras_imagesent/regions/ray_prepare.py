@@ -126,7 +126,7 @@ class BatchExtractor:
 def ray_map(function, items):
     """`map` on the cluster, in order; a few items for each CPU are under way."""
     ray = start_ray()
-    task = ray.remote(function)
+    task = ray.remote(lambda item: function(item))  # Ray takes no partial
     ahead, promises = 4 * int(ray.cluster_resources().get("CPU", 1)), deque()
     for item in items:
         promises.append(task.remote(item))

@@ -133,7 +133,7 @@ two = choose_strategy("cpu:0,cpu:1")
 assert two.num_replicas_in_sync == 2
 
 def train(strategy, negatives, frame_dim, optimizer):
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(1)
     with strategy.scope():
         model = build_alignment(**SMALL, dropout=0.0, negatives=negatives, frame_dim=frame_dim)
         size = 1 if negatives == "softmax" else 8  # hinges are summed over the batch, softmax losses averaged

@@ -88,7 +88,18 @@ def test_a_killed_run_goes_on_with_the_same_losses(folder):
 
 def test_learns_from_what_the_detector_took_the_regions_for(tmp_path, capsys):
     write_tiny_prepared(tmp_path / "prepared", named=True)
-    command = ["train-alignment", str(tmp_path / "prepared"), *SMALL, "--epochs", "20", "--patience", "20", "--out"]
+    command = [
+        "train-alignment",
+        str(tmp_path / "prepared"),
+        *SMALL,
+        "--epochs",
+        "20",
+        "--patience",
+        "20",
+        "--seed",
+        "1",
+        "--out",
+    ]
     assert main([*command, str(tmp_path / "named"), "--classes"]) == 0
     assert Run(tmp_path / "named").model.input["class_scores"].shape == (None, 4, len(THINGS))
     assert max(row["search_r10"] for row in log_of(tmp_path / "named")) > 90

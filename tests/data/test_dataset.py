@@ -59,7 +59,7 @@ def broken_photos(folder):
     whole = (images / "whole.jpg").read_bytes()
     noise.save(images / "progressive.jpg", progressive=True)
     noise.save(images / "whole.png")
-    noise.save(images / "photo.webp")
+    noise.save(images / "photo.ppm")
     write(images / "cut.jpg", whole[: len(whole) // 2])
     write(images / "cut_late.jpg", whole[:-2000])
     write(images / "cut.png", (images / "whole.png").read_bytes()[:5000])
@@ -80,7 +80,7 @@ def broken_photos(folder):
         "cut_late.jpg": "truncated or damaged",
         "cut.png": "truncated or damaged",
         "text.jpg": "not a photo in one of the formats JPEG, PNG, GIF, BMP",
-        "photo.webp": "not a photo in one of the formats",
+        "photo.ppm": "not a photo in one of the formats",
         "empty.jpg": "the file is empty",
         "bomb.png": "more than 120,000,000 pixels: make it smaller",
         "large.png": "12000 x 12000 pixels are more than 120,000,000",

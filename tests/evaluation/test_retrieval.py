@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from keras_imagesent.alignment import score_pairs
 from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.encode import Words
 from keras_imagesent.evaluation import retrieval
@@ -23,8 +24,8 @@ def random_split(seed=0, photos=150, dim=4):
 
 @pytest.mark.parametrize("score", ["max_sim", "defrag"])
 def test_scores_are_the_formula_in_every_chunk(score, monkeypatch):
-    monkeypatch.setattr(retrieval, "PHOTOS_AT_ONCE", 7)
-    monkeypatch.setattr(retrieval, "WORDS_AT_ONCE", 50)
+    monkeypatch.setattr(score_pairs, "PHOTOS_AT_ONCE", 7)
+    monkeypatch.setattr(score_pairs, "WORDS_AT_ONCE", 50)
     regions, words, mask, _ = random_split()
     scores = retrieval.score_pairs(regions, words, mask, score)
     for k, n in np.random.default_rng(1).integers(0, [150, len(words)], (200, 2)):

@@ -138,9 +138,10 @@ def test_a_killed_worker_costs_its_batches_and_the_shards_are_those_of_one_proce
     assert lost == ["007.png", "050.png"]
     pids = tmp_path / "pids"
     pids.mkdir()
-    workers, done = RayWorkers(partial(tiny_networks, pids), number=2), []
+    workers, given, done = RayWorkers(partial(tiny_networks, pids), number=2), [], []
 
     def kill_one(jobs, settings, vocabulary):
+        given.extend(jobs)
         for result in workers(jobs, settings, vocabulary):
             done.append(result[0])
             if len(done) == 3:
@@ -148,7 +149,7 @@ def test_a_killed_worker_costs_its_batches_and_the_shards_are_those_of_one_proce
             yield result
 
     many = run(dataset, tmp_path / "many", elsewhere=kill_one)
-    assert workers.lost == 1 and len(list(pids.iterdir())) == 3 and len(done) == 24
+    assert workers.lost == 1 and len(list(pids.iterdir())) == 3 and len(done) == len(given) > 20
     assert_same(one, many)
 
     # a second start does only what is missing
