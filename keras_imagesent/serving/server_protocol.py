@@ -1,0 +1,80 @@
+"""uvicorn's HTTP connection with what it lacks: a time limit for a request's head, a limit on connections, JSON."""
+
+import json
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+def build_protocol(head_seconds, max_connections, on_refused):
+    """A connection class for uvicorn: a client has `head_seconds` to send a request's head, from its first byte."""
+
+    class Connection(H11Protocol):
+        _head_timer = None
+
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            if len(self.connections) > max_connections:
+                on_refused("connections")
+                self._refuse(503, "Too many connections: try again in a moment", retry_after=True)
+            else:
+                self._watch_head()
+
+        def connection_lost(self, exc):
+            self._forget_head()
+            super().connection_lost(exc)
+
+        def data_received(self, data):
+            if self.transport.is_closing():
+                return
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._forget_head()  # a request is under way: its own time limits hold
+            elif self._head_timer is None:
+                self._watch_head()
+
+        def on_response_complete(self):
+            super().on_response_complete()
+            if not self.transport.is_closing() and self.conn.their_state is not h11.DONE and self._head_timer is None:
+                self._watch_head()  # the rest of a body that was refused is thrown away, for so long
+
+        def send_400_response(self, msg):
+            self._refuse(400, msg)
+
+        def _should_upgrade(self):
+            return False
+
+        def _watch_head(self):
+            self._head_timer = self.loop.call_later(head_seconds, self._head_is_late)
+
+        def _forget_head(self):
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+
+        def _head_is_late(self):
+            self._head_timer = None
+            if self.cycle is not None and not self.cycle.response_complete:
+                return
+            if self.conn.trailing_data[0] and self.cycle is None:
+                self._refuse(408, "The request's head took too long")
+            else:
+                self.transport.close()
+
+        def _refuse(self, status, message, retry_after=False):
+            body = json.dumps({"error": message}).encode()
+            lines = [
+                f"HTTP/1.1 {status} {_reason(status)}",
+                "Content-Type: application/json",
+                f"Content-Length: {len(body)}",
+                "Connection: close",
+                *(["Retry-After: 1"] if retry_after else []),
+            ]
+            self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+            self.transport.close()
+
+    return Connection
+
+
+def _reason(status):
+    return {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}[status]
