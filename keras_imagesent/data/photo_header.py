@@ -3,7 +3,14 @@
 import dataclasses
 import re
 
-from keras_imagesent.data.photo_check import MAX_PARTS, MAX_PIXELS, MAX_SCANS, TOO_LARGE, TOO_MANY_PARTS
+from keras_imagesent.data.photo_check import (
+    MAX_FRAME_PIECES,
+    MAX_PARTS,
+    MAX_PIXELS,
+    MAX_SCANS,
+    TOO_LARGE,
+    TOO_MANY_PARTS,
+)
 
 _JPEG_MARKER = re.compile(rb"\xff[\x02-\xcf\xd8-\xfe]")  # not a stuffed 0xFF, a restart, or filling
 _JPEG_SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -82,13 +89,13 @@ def _read_png(data):
 def _read_gif(data):
     """A palette, blocks (0x21, kind, pieces that begin with their length, 0), the first frame (0x2C) and its pieces."""
     width, height = _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
-    at, parts = 13 + _palette_length(_byte(data, 10)), 0
+    at, parts, pieces = 13 + _palette_length(_byte(data, 10)), 0, 0
     while parts < MAX_PARTS and _byte(data, at) == 0x21:
         at, walked = _skip_pieces(data, at + 2, MAX_PARTS - parts)
         parts += 1 + walked
     if parts < MAX_PARTS:
-        at, parts = _skip_pieces(data, at + 11 + _palette_length(_byte(data, at + 9)), MAX_PARTS)
-    if parts >= MAX_PARTS:
+        at, pieces = _skip_pieces(data, at + 11 + _palette_length(_byte(data, at + 9)), MAX_FRAME_PIECES)
+    if parts >= MAX_PARTS or pieces >= MAX_FRAME_PIECES:
         return Header("gif", width, height, end=len(data), refusal=TOO_MANY_PARTS)
     return Header("gif", width, height, 12 * width * height, min(at, len(data)))
 

@@ -11,7 +11,14 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_imagesent.data.photo_check import FULL_SIZE_PIXELS, MAX_PARTS, MAX_PIXELS, MAX_SCANS, TOO_LARGE
+from keras_imagesent.data.photo_check import (
+    FULL_SIZE_PIXELS,
+    MAX_FRAME_PIECES,
+    MAX_PARTS,
+    MAX_PIXELS,
+    MAX_SCANS,
+    TOO_LARGE,
+)
 
 OK = "ok"
 BROKEN = "not a whole JPEG, PNG, GIF or BMP photo"
@@ -26,7 +33,10 @@ def decode_photo(image_bytes):
     Example:
         decode_photo(tf.io.read_file("phone.jpg")).shape  # (4032, 3024, 3), whichever way the phone was held
     """
-    way = orientation(image_bytes)
+    return _decode_upright(image_bytes, orientation(image_bytes))
+
+
+def _decode_upright(image_bytes, way):
     image_bytes = tf.where(way > 0, image_bytes, b"")  # 0: too many parts
     photo = tf.case(
         [
@@ -62,9 +72,10 @@ def _whole_or_too_large(size, max_pixels):
     @tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
     def decode(row):
         def whole():
-            photo = decode_photo(row)
+            way = orientation(row)
+            photo = _decode_upright(row, way)
             stored = tf.cast(stored_size(row), tf.int32)  # the photo itself may be reduced
-            upright = tf.where(orientation(row) > 4, stored[::-1], stored)
+            upright = tf.where(way > 4, stored[::-1], stored)
             return resize_photo(photo, size), upright, tf.constant(OK)
 
         return tf.cond(number_of_pixels(row) <= max_pixels, whole, lambda: (*_blank(size), tf.constant(TOO_LARGE)))
@@ -216,8 +227,13 @@ def _decode_gif(image_bytes):
     start = 13 + palette_length(at(10)), tf.constant(0, tf.int64), tf.constant(False)
     frame, control, inside = tf.while_loop(goes_on, step, start, maximum_iterations=MAX_PARTS)
     first = frame + 11 + palette_length(at(frame + 9))
+    last = tf.size(data, tf.int64) - 1  # a zero: there are zeros behind the file
+    lengths = tf.cast(data, tf.int64)
     end = tf.while_loop(
-        lambda piece: at(piece) > 0, lambda piece: (piece + 1 + at(piece),), (first,), maximum_iterations=MAX_PARTS
+        lambda piece: lengths[piece] > 0,
+        lambda piece: (tf.minimum(piece + 1 + lengths[piece], last),),
+        (tf.minimum(first, last),),
+        maximum_iterations=MAX_FRAME_PIECES,
     )[0]
     walked = ~goes_on(frame, control, inside) & (at(end) == 0)
     palette = tf.where(at(frame + 9) >= 128, frame + 10, 13)
@@ -270,7 +286,7 @@ def _number(data, at, width, big=True):
     """The unsigned number in `width` bytes; 0 outside the data."""
     last = tf.size(data, tf.int64) - width
     at = tf.cast(at, tf.int64)
-    digits = tf.cast(data[tf.clip_by_value(at, 0, last) :][:width], tf.int64)
+    digits = tf.cast(tf.slice(data, [tf.clip_by_value(at, 0, last)], [width]), tf.int64)  # copies no more than these
     weights = 256 ** np.arange(width, dtype=np.int64)
     value = tf.reduce_sum(digits * tf.where(big, weights[::-1].copy(), weights))
     return tf.where((at >= 0) & (at <= last), value, _ONE - 1)

@@ -33,7 +33,7 @@ def address(model, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("models") / "imagesent"
     export_saved_model(model, folder)
-    with Server({"imagesent": folder}, rest_port=0, grpc_port=None) as server:
+    with Server({"imagesent": folder}, rest_port=0, grpc_port=None, cors=True) as server:
         yield f"http://127.0.0.1:{server.rest_port}/"
 
 
