@@ -84,7 +84,7 @@ class Server:
         self.metrics.watch(self.store, self.batcher, lambda: self.room.bytes)
         shared = {"timeout": timeout, "read_timeout": read_timeout, "max_body_bytes": max_body_bytes}
         parts = self.store, self.batcher, self.metrics, self.room
-        page = importlib.resources.files("keras_imagesent") / "report" / "live"
+        page = importlib.resources.files("keras_imagesent") / "serving" / "live"
         self.rest = RestApi(*parts, **shared, cors=cors, allowed_hosts=allowed_hosts, api_key=api_key, page=page)
         config = uvicorn.Config(
             self.rest,
