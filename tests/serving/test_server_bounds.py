@@ -205,7 +205,10 @@ def test_a_head_or_body_that_does_not_come_ends_in_time(server):
         began = time.monotonic()
         assert silent.recv(1000) == b""
         assert b"408" in partial.recv(1000)
-        assert b"body took too long" in slow.recv(2000)
+        answer = slow.recv(2000)
+        while b"}" not in answer:  # head and body may come apart
+            answer += slow.recv(2000)
+        assert b" 408 " in answer and b"body took too long" in answer
         assert time.monotonic() - began < READ + 5
     with connection(server) as broken:
         broken.sendall(b"\0\1\2 nonsense\r\n\r\n")
