@@ -19,7 +19,7 @@ def measure_frame_weights(model, photos):
     weight = _weight(model)
     if weight is None:
         return measure_scores(score_split(model, photos, sentences), photo_of_sentence)
-    before = float(weight)
+    before = float(weight.value.numpy())  # the weight may have a copy on each device
     try:
         weight.assign(0.0)
         of_regions = score_split(model, photos, sentences)

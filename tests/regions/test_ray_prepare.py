@@ -160,20 +160,6 @@ def test_a_killed_worker_costs_its_batches_and_the_shards_are_those_of_one_proce
     assert_same(one, Prepared.open(tmp_path / "many"))
 
 
-@pytest.mark.parametrize("write", [write_tars, write_parquet])
-def test_tars_and_parquet_give_the_records_of_the_folder(cluster, source, tmp_path, write):
-    whole = read(source)
-    packed = write(source, tmp_path / "packed")
-    dataset = check_dataset(read_dataset(packed, each=ray_map), each=Looks(tmp_path / "checked"))
-    by_content = {photo.path.read_bytes(): photo for photo in whole.photos}
-    assert len(by_content) == len(dataset.photos) == 90
-    for photo in dataset.photos:
-        twin = by_content[photo.path.read_bytes()]
-        assert (photo.captions, photo.split) == (twin.captions, twin.split)
-    results = list(module.decoded_batches([module.Job(None, 0, 1, dataset.photos[:4])], 32))
-    assert [status.decode() for status in results[0][2].numpy()] == ["ok"] * 4
-
-
 def test_what_was_found_whole_is_not_read_again(cluster, source, tmp_path):
     photos = shutil.copytree(source, tmp_path / "photos")
     (photos / "images" / "003.png").write_bytes(b"broken")
