@@ -17,7 +17,7 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.networks import Networks
 from keras_imagesent.regions.prepare import prepare
-from keras_imagesent.regions.ray_prepare import Looks, RayWorkers, ray_map
+from keras_imagesent.regions.ray_prepare import Looks, RayWorkers
 from tests.regions.tiny_photos import tiny_extractor, write_photos
 
 ray = pytest.importorskip("ray", reason="needs ray: pip install 'keras_imagesent[ray]'")
