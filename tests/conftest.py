@@ -19,6 +19,7 @@ EXPECTED_SKIPS = (
     "no TF Serving binary here",
     "node is not installed",
     "onnxruntime-web cannot be fetched",
+    "WORKERS_TEST=1 runs it",
 )
 
 
