@@ -1,11 +1,9 @@
 """`prepare` on a real local Ray cluster: the shards of one process, also when a worker is killed under way."""
 
-import io
 import json
 import os
 import shutil
 import signal
-import tarfile
 from functools import partial
 
 import numpy as np
@@ -49,49 +47,6 @@ def small_shards():
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     return write_photos(tmp_path_factory.mktemp("photos"), 90)
-
-
-def write_tars(source, folder, number=2):
-    """The same photos as img2dataset writes them, and its Parquet of what it did beside each tar."""
-    folder.mkdir()
-    images = json.loads((source / "dataset.json").read_text())["images"]
-    for index in range(number):
-        with tarfile.open(folder / f"{index:05d}.tar", "w") as tar:
-            for image in images[index::number]:
-                key = f"{index:05d}{image['imgid']:04d}"
-                captions = "\n".join(sentence["raw"] for sentence in image["sentences"])
-                about = {"key": key, "caption": captions, "split": image["split"], "status": "success"}
-                contents = {
-                    "png": (source / "images" / image["filename"]).read_bytes(),
-                    "txt": captions.encode(),
-                    "json": json.dumps(about).encode(),
-                }
-                for ending, content in contents.items():
-                    member = tarfile.TarInfo(f"{key}.{ending}")
-                    member.size = len(content)
-                    tar.addfile(member, io.BytesIO(content))
-        (folder / f"{index:05d}.parquet").write_bytes(b"img2dataset's own notes, without photos")
-    return folder
-
-
-def write_parquet(source, folder):
-    """The same photos in one Parquet file of three row groups, as Hugging Face writes photos."""
-    import pyarrow
-    from pyarrow import parquet
-
-    folder.mkdir()
-    images = json.loads((source / "dataset.json").read_text())["images"]
-    rows = [
-        {
-            "image": {"bytes": (source / "images" / image["filename"]).read_bytes(), "path": image["filename"]},
-            "captions": [sentence["raw"] for sentence in image["sentences"]],
-            "split": image["split"],
-            "filename": image["filename"],
-        }
-        for image in images
-    ]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "photos.parquet", row_group_size=40)
-    return folder
 
 
 def read(source, **options):
