@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 from keras_imagesent.errors import InputError
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 
 def add_arguments(parser):
@@ -46,7 +47,13 @@ def add_arguments(parser):
     add("--seed", type=whole_number, default=0, help="chooses the photos set aside (0)")
     add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")
     add("--max-broken", type=share, default=0.01, metavar="SHARE", help="stop if more than this is broken (0.01)")
-    add("--image-size", type=image_size, default=384, metavar="S", help="photos are squashed to S x S pixels (384)")
+    add(
+        "--image-size",
+        type=image_size,
+        default=IMAGE_SIZE,
+        metavar="S",
+        help=f"photos are squashed to S x S pixels ({IMAGE_SIZE})",
+    )
     add("--backbone", default="efficientnet-lite2", help="a name, also of keras.applications, or a .keras file")
     add(
         "--detector",

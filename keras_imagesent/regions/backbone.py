@@ -5,12 +5,13 @@ import keras
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import efficientnet_lite
 from keras_imagesent.regions.applications import build_application
+from keras_imagesent.regions.squash import IMAGE_SIZE
 from keras_imagesent.shipped import shipped
 
 SHIPPED = "efficientnet-lite2"
 
 
-def build_backbone(name=SHIPPED, image_size=384, weights="shipped"):
+def build_backbone(name=SHIPPED, image_size=IMAGE_SIZE, weights="shipped"):
     """Pixels (B,S,S,3) in 0..255 -> feature map (B,h,w,F).
 
     Args:

@@ -2,11 +2,12 @@
 
 import keras
 
+from keras_imagesent.regions.squash import IMAGE_SIZE
 from keras_imagesent.regions.yolo import build_yolo, load_darknet_weights
 from keras_imagesent.shipped import shipped
 
 
-def build_detector(image_size=384, weights="shipped"):
+def build_detector(image_size=IMAGE_SIZE, weights="shipped"):
     """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)`, `box_scores (B,19)`, `class_scores (B,19,80)`; a score of 0 means
     absent.
 

@@ -14,6 +14,7 @@ from keras_imagesent.regions.detector import build_detector
 from keras_imagesent.regions.detectors.boxes_file import NO_BOXES, read_boxes
 from keras_imagesent.regions.detectors.grid import build_grid
 from keras_imagesent.regions.extractor import build_extractor, is_detector
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 CROP_SIZE = 224
 _MODEL_GARDEN = re.compile(r"(fasterrcnn|maskrcnn|cascadercnn|retinanet)(_\w+)?")
@@ -33,7 +34,7 @@ def choose_networks(
     backbone="efficientnet-lite2",
     detector="yolov4-tiny",
     regions="pool",
-    image_size=384,
+    image_size=IMAGE_SIZE,
     detector_config=None,
     detector_checkpoint=None,
     trusted=False,

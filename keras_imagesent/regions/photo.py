@@ -78,7 +78,7 @@ def decode_pixels(image_bytes, size, max_pixels=MAX_PIXELS):
     A photo that cannot be decoded is black with its own status; the others are answered.
 
     Example:
-        pixels, status = decode_pixels(tf.constant([jpeg, b"junk"]), 384)
+        pixels, status = decode_pixels(tf.constant([jpeg, b"junk"]), 320)
         status  # [b"ok", b"not a whole JPEG, PNG, GIF or BMP photo"]
     """
     pixels, _, status = decode_rows(image_bytes, size, max_pixels)

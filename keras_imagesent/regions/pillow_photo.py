@@ -28,7 +28,7 @@ def read_pixels(photo, size):
     """The upright photo squashed to a square: path or bytes -> float32 (size,size,3), the graph's pixels.
 
     Example:
-        pixels = read_pixels("phone.jpg", 384)[None]  # what the ONNX and LiteRT files take
+        pixels = read_pixels("phone.jpg", 320)[None]  # what the ONNX and LiteRT files take
     """
     return squash(np.asarray(read_photo(photo)), size)
 

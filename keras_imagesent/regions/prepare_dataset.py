@@ -18,6 +18,7 @@ from keras_imagesent.data.dataset import (
 from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 
 def prepare_dataset(
@@ -30,7 +31,7 @@ def prepare_dataset(
     seed=0,
     threshold=5,
     max_broken=0.01,
-    image_size=384,
+    image_size=IMAGE_SIZE,
     backbone="efficientnet-lite2",
     detector="yolov4-tiny",
     trust_detector=False,

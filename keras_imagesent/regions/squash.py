@@ -6,6 +6,7 @@ to change some captions (5 of 200 photos of Flickr8k). Programs without TensorFl
 
 import numpy as np
 
+IMAGE_SIZE = 320  # side of the square that the shipped models look at, whatever size the photo has
 ONE, HALF = np.float32(1), np.float32(0.5)
 
 
@@ -13,8 +14,8 @@ def squash(photo: np.ndarray, size: int) -> np.ndarray:
     """uint8 (H,W,3) -> float32 (size,size,3) of whole numbers: bilinear, antialiased.
 
     Example:
-        >>> squash(np.zeros((480, 640, 3), np.uint8), 384).shape
-        (384, 384, 3)
+        >>> squash(np.zeros((480, 640, 3), np.uint8), 320).shape
+        (320, 320, 3)
     """
     columns = _gather(photo, size)  # rows first, as TensorFlow does
     square = _gather(columns.transpose(1, 0, 2), size).transpose(1, 0, 2)

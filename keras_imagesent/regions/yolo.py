@@ -7,6 +7,7 @@ from keras import layers, ops
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import find_package_file
 from keras_imagesent.regions.select_boxes import PROPOSALS, SelectBoxes
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 # (anchor width, height in pixels) of the coarse and of the fine head, as in yolov4-tiny.cfg
 _ANCHORS = (((81, 82), (135, 169), (344, 319)), ((23, 27), (37, 58), (81, 82)))
@@ -16,7 +17,7 @@ _CLASSES = 80  # of COCO, after those five
 _EPSILON = 1e-6
 
 
-def build_yolo(image_size=384, proposals=PROPOSALS):
+def build_yolo(image_size=IMAGE_SIZE, proposals=PROPOSALS):
     """Pixels (B,S,S,3) in 0..255 -> `boxes (B,19,4)` as x0, y0, x1, y1 in 0..1, `box_scores (B,19)` and `class_scores
     (B,19,80)`, untrained.
 

@@ -15,7 +15,7 @@ def read_about(folder: Path) -> dict:
 
     Example:
         >>> read_about(Path("exported/onnx"))["preprocessing"]["image_size"]
-        384
+        320
     """
     path = Path(folder) / NAME
     try:

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from keras_imagesent.regions.squash import IMAGE_SIZE
+
 # 9 overlapping windows of half the side, 4 halves, 2 middle strips, 3 thirds of the width, 1 large middle: 19 boxes,
 # the larger first, because whoever asks for fewer wants the ones that hold more
 _THIRDS = [(0, 0, 1 / 3, 1), (1 / 3, 0, 2 / 3, 1), (2 / 3, 0, 1, 1)]
@@ -12,7 +14,7 @@ _WINDOWS = [(x, y, x + 0.5, y + 0.5) for y in (0, 0.25, 0.5) for x in (0, 0.25, 
 GRID = np.array([(0.15, 0.15, 0.85, 0.85), *_HALVES, *_THIRDS, *_WINDOWS], np.float32)
 
 
-def build_grid(image_size=384):
+def build_grid(image_size=IMAGE_SIZE):
     """Pixels (B,S,S,3) -> the same 19 `boxes` for every photo, larger ones first, with `box_scores` of 1.
 
     Example:

@@ -7,9 +7,10 @@ import tensorflow as tf
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import require
 from keras_imagesent.regions.detectors.detections import build_detections
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 
-def build_model_garden_detector(experiment, config=None, checkpoint=None, image_size=384):
+def build_model_garden_detector(experiment, config=None, checkpoint=None, image_size=IMAGE_SIZE):
     """Pixels -> `boxes (B,19,4)`, `box_scores (B,19)` by a detector that tf-models-official built and trained.
 
     Model Garden stands on the older `tf_keras`; the network runs frozen inside our model, in the same process.

@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.detectors.detections import build_detections
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 
-def build_saved_model_detector(folder, image_size=384):
+def build_saved_model_detector(folder, image_size=IMAGE_SIZE):
     """The detector in a SavedModel folder: pixels -> `boxes (B,19,4)`, `box_scores (B,19)`.
 
     Takes models fed with images (uint8 or float, also one at a time or of one size) or with encoded image bytes.
