@@ -1,5 +1,6 @@
 """Whole splits through the encoders: photos to region vectors, sentences to word vectors."""
 
+import weakref
 from dataclasses import dataclass
 
 import keras
@@ -107,11 +108,15 @@ def word_similarities(model, words, regions, photos):
     return vectors @ regions[np.asarray(photos)].transpose(0, 2, 1), there
 
 
+_GRAPHS = weakref.WeakKeyDictionary()  # encoder -> {name of a layer or None: its graph}, forgotten with the encoder
+
+
 def _compiled(encoder, layer=None):
     """The encoder (up to a layer) as one graph, traced once for each model and not again for a smaller last batch."""
-    name = f"compiled_up_to_{layer}"
-    if not hasattr(encoder, name):
-        part = keras.Model(encoder.input, encoder.get_layer(layer).output) if layer else encoder
-        function = tf.function(lambda inputs: part(inputs, training=False), reduce_retracing=True, autograph=False)
-        object.__setattr__(encoder, name, function)  # not tracked: it is no part of the model
-    return getattr(encoder, name)
+    graphs = _GRAPHS.setdefault(encoder, {})
+    if layer not in graphs:
+        part = keras.Model(encoder.input, encoder.get_layer(layer).output if layer else encoder.output)
+        graphs[layer] = tf.function(
+            lambda inputs: part(inputs, training=False), reduce_retracing=True, autograph=False
+        )  # holds the layers, not the encoder, which may be forgotten
+    return graphs[layer]

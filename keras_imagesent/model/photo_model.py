@@ -1,5 +1,7 @@
 """Photos in, captions, descriptions and alignments out: one truth for the command line and every exported model."""
 
+import copy
+
 import tensorflow as tf
 
 from keras_imagesent.alignment.encode import phrase_words
@@ -104,19 +106,29 @@ class PhotoModel(tf.Module):
         self.max_length, self.rerank = max_length, rerank
         self.beta = (alignment.beta if alignment else BETA) if beta is None else beta
         self._pool = PoolRegions(name="pool_frame")
-        # Traced once and called by every answer: the graphs stay small and the export quick.
-        pixels = tf.TensorSpec([None, self.image_size, self.image_size, 3], name="pixels")
-        self._decode = tf.function(self._decode, input_signature=[IMAGE_BYTES], autograph=False)
-        self._extract = tf.function(self._extract, input_signature=[pixels], autograph=False)
+        self._prepare_tracing()
         if alignment:
             self._sentence_to_ids = SentenceToIds(alignment.vocabulary)
             self.word_table = self._sentence_to_ids.table
             self.region_encoder = alignment.model.get_layer("region_encoder")
             self.sentence_encoder = alignment.model.get_layer("sentence_encoder")
             self.max_words = self.sentence_encoder.input["token_ids"].shape[-1]
-        if captioner:
-            features = tf.TensorSpec([None, captioner.model.input["image_features"].shape[-1]], name="image_features")
+
+    def _prepare_tracing(self):
+        """Functions that are traced once and called by every answer: the graphs stay small and the export quick."""
+        pixels = tf.TensorSpec([None, self.image_size, self.image_size, 3], name="pixels")
+        self._decode = tf.function(self._decode_photos, input_signature=[IMAGE_BYTES], autograph=False)
+        self._extract = tf.function(self._extract_regions, input_signature=[pixels], autograph=False)
+        if self.captioner:
+            dim = self.captioner.model.input["image_features"].shape[-1]
+            features = tf.TensorSpec([None, dim], name="image_features")
             self.caption_features = tf.function(self._caption_features, input_signature=[features], autograph=False)
+
+    def untraced(self):
+        """The same models and settings with no graph traced yet, to trace under other conditions."""
+        twin = copy.copy(self)
+        twin._prepare_tracing()
+        return twin
 
     def _check_size(self, part):
         """A part that learned from another backbone's vectors is refused."""
@@ -243,10 +255,10 @@ class PhotoModel(tf.Module):
         names = tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=2))
         return tf.where(tf.reduce_max(scores, axis=2) > 0, names, "")
 
-    def _decode(self, image_bytes):
+    def _decode_photos(self, image_bytes):
         return decode_pixels(image_bytes, self.image_size)
 
-    def _extract(self, pixels):
+    def _extract_regions(self, pixels):
         return self.extractor(pixels, training=False)
 
     # --- from pixels and features: what ONNX and LiteRT take ---

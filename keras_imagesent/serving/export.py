@@ -48,14 +48,9 @@ def export(
         raise InputError(f"{out} is a file: name a folder to write to")
     photos = [photo_bytes(photo) for photo in photos]
     if format == "saved-model":
-        from keras_imagesent.serving.half_weights import halve_weights
         from keras_imagesent.serving.saved_model import export_saved_model
 
-        if float16:
-            runs = (photo_model.captioner, photo_model.region_captioner, photo_model.alignment)
-            parts = [photo_model.backbone, photo_model.extractor, *(run and run.model for run in runs)]
-            halve_weights([part for part in parts if part is not None])
-        return [export_saved_model(photo_model, out, documents, photos[:1])]
+        return [export_saved_model(photo_model, out, documents, photos[:1], float16)]
     if format == "onnx":
         from keras_imagesent.serving.onnx_export import export_onnx
 

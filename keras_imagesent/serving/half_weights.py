@@ -7,26 +7,28 @@ import tensorflow as tf
 LEAST = 1000  # smaller weights are not worth a cast
 
 
-class HalfVariable(keras.Variable):
-    """A Keras variable kept in float16 and read in float32."""
+class HalfWeights(keras.StatelessScope):
+    """A scope in which graphs read the large float32 weights of Keras models from float16 copies, cast back.
 
-    @property
-    def value(self):
-        return tf.cast(self._value, tf.float32)
-
-
-def halve_weights(models):
-    """Stores the large weights of Keras models in float16; call it before anything is traced with them.
+    The models stay as they are. Only graphs that are traced inside the scope read the copies.
 
     Example:
-        >>> halve_weights([backbone, captioner])
-        >>> export_saved_model(PhotoModel(backbone, captioner=...), "exported/imagesent")
+        >>> with HalfWeights():
+        ...     function = tf.function(model).get_concrete_function(specification)
     """
-    for model in models:
-        for weight in model.weights:
-            if weight.dtype == "float32" and np.prod(weight.shape) >= LEAST:
-                weight._value = tf.Variable(tf.cast(weight._value, tf.float16), trainable=False)
-                weight.__class__ = HalfVariable
+
+    def __init__(self):
+        super().__init__()
+        self.halves = {}  # id of a Keras variable -> its float16 copy
+
+    def get_current_value(self, variable):
+        """What Keras reads instead of the variable's own value; None leaves it as it is."""
+        if variable.dtype != "float32" or np.prod(variable.shape) < LEAST:
+            return super().get_current_value(variable)
+        if id(variable) not in self.halves:
+            with tf.init_scope():
+                self.halves[id(variable)] = tf.Variable(variable._value.numpy().astype(np.float16), trainable=False)
+        return tf.cast(self.halves[id(variable)], tf.float32)
 
 
 def halve_initializers(model):

@@ -1,5 +1,6 @@
 """One SavedModel with every signature, in TF Serving's layout `<name>/<version>/`."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -9,18 +10,20 @@ import tensorflow as tf
 
 from keras_imagesent.data.atomic import remove_leftovers, whole_folder
 from keras_imagesent.model.photo_model import BOX, IMAGE_BYTES, SENTENCES
+from keras_imagesent.serving.half_weights import HalfWeights
 from keras_imagesent.serving.model_json import size_and_checksum, tensor, write_about
 from keras_imagesent.serving.warmup import write_warmup
 
 EXTRA = "assets.extra"
 
 
-def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
+def export_saved_model(photo_model, folder, documents=(), warmup_photos=(), float16=False):
     """Writes the model as the next version of `folder` and returns that version's folder.
 
     The version is written under a temporary name and moved into place whole: a server that watches the folder never
     sees half of it. Vocabulary, preprocessing, settings, metrics and the `documents` (licence, model card) travel in
-    `assets.extra`, with warm-up requests for every signature.
+    `assets.extra`, with warm-up requests for every signature. With `float16` large weights are stored at half the size
+    and computed with in float32; the given model stays as it is.
 
     Example:
         >>> export_saved_model(load_photo_model(), "saved_models/imagesent")
@@ -30,7 +33,7 @@ def export_saved_model(photo_model, folder, documents=(), warmup_photos=()):
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
     with whole_folder(folder / "version") as unfinished:
-        interface = _write_graph(photo_model, unfinished)
+        interface = _write_graph(photo_model, unfinished, float16)
         extra = unfinished / EXTRA
         extra.mkdir()
         for document in documents:
@@ -75,15 +78,18 @@ def warmup_requests(photo_model, photos=()):
     ]
 
 
-def _write_graph(photo_model, folder):
+def _write_graph(photo_model, folder, float16):
     """Saves the signatures alone: Keras's archive saves the functions beside them, and so every graph twice.
 
     Returns each signature's inputs and outputs.
     """
-    functions = {
-        name: function.get_concrete_function(*specifications)
-        for name, (function, specifications) in signatures(photo_model).items()
-    }
+    traced = photo_model.untraced() if float16 else photo_model
+    halves = HalfWeights()  # owns the float16 copies until they are saved
+    with halves if float16 else contextlib.nullcontext():
+        functions = {
+            name: function.get_concrete_function(*specifications)
+            for name, (function, specifications) in signatures(traced).items()
+        }
     saved = tf.Module()
     weights = dict.fromkeys(weight.ref() for function in functions.values() for weight in function.variables)
     saved.weights = [weight.deref() for weight in weights]

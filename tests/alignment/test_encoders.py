@@ -1,9 +1,13 @@
 """Both encoders against the paper's equations in plain NumPy."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
 
+from keras_imagesent.alignment import encode
 from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
 from keras_imagesent.alignment.region_encoder import build_region_encoder, region_inputs
@@ -138,3 +142,21 @@ def test_a_frame_beside_the_regions_adds_the_same_to_each(similarity):
     if similarity == "cosine":
         frame /= np.linalg.norm(frame, axis=1, keepdims=True)
     np.testing.assert_allclose(v[:, 2, 6:10], frame, rtol=1e-4, atol=1e-6)
+
+
+def test_encoding_leaves_nothing_in_the_model_and_keeps_no_model_alive():
+    model = build_alignment(6, 5, dim=4, units=3, word_dim=3, number_of_regions=2, max_words=4)
+    encoder = model.get_layer("region_encoder")
+    before = set(vars(encoder))
+    regions = {"region_features": np.ones((3, 2, 6), np.float32), "box_scores": np.ones((3, 2), np.float32)}
+    first = encode_photos(model, regions)
+    assert len(encode._GRAPHS[encoder]) == 1
+    encoder.get_layer("region_projection").bias.assign_add(np.ones(4))
+    np.testing.assert_allclose(encode_photos(model, regions), first + 1, rtol=1e-5)  # the same graph reads new weights
+    assert len(encode._GRAPHS[encoder]) == 1
+    assert set(vars(encoder)) == before
+    gone = weakref.ref(encoder)
+    del model, encoder
+    keras.utils.clear_session()
+    gc.collect()
+    assert gone() is None

@@ -29,19 +29,30 @@ def answers(model):
 
 def test_saved_model_stores_half_and_answers_the_same(rounded, tmp_path):
     export_saved_model(rounded, tmp_path / "whole")
-    model = tiny_photo_model(whole=False)
-    for mine, theirs in zip(model.captioner.model.weights, rounded.captioner.model.weights, strict=True):
-        mine.assign(theirs)
-    half_weights.halve_weights([model.backbone, model.captioner.model])
-    export_saved_model(model, tmp_path / "half")
+    export_saved_model(rounded, tmp_path / "half", float16=True)
     size = {
         name: sum(file.stat().st_size for file in (tmp_path / name).rglob("variables.data*"))
         for name in ("whole", "half")
     }
     assert size["half"] < 0.65 * size["whole"]
-    served = tf.saved_model.load(str(tmp_path / "half" / "1")).signatures["caption_features"]
-    found = {name: value.numpy().tolist() for name, value in served(tf.constant(FEATURES)).items()}
-    assert found == answers(rounded)
+    assert served_answers(tmp_path / "half") == answers(rounded)
+
+
+def test_model_in_memory_keeps_its_float32_weights_and_graphs(monkeypatch, tmp_path):
+    monkeypatch.setattr(half_weights, "LEAST", 20)
+    model, untouched = tiny_photo_model(whole=False), tiny_photo_model(whole=False)
+    export_saved_model(model, tmp_path / "half", float16=True)
+    for mine, theirs in zip(model.captioner.model.weights, untouched.captioner.model.weights, strict=True):
+        mine.assign(theirs)
+    assert answers(model) == answers(untouched)  # traced only now: not with the halves
+    export_saved_model(model, tmp_path / "whole")
+    assert served_answers(tmp_path / "whole") == answers(untouched)
+    assert served_answers(tmp_path / "half")["log_probs"] != answers(untouched)["log_probs"]
+
+
+def served_answers(folder):
+    served = tf.saved_model.load(str(folder / "1")).signatures["caption_features"]
+    return {name: value.numpy().tolist() for name, value in served(tf.constant(FEATURES)).items()}
 
 
 def test_onnx_stores_half_and_answers_the_same(rounded, tmp_path):
