@@ -42,7 +42,13 @@ def add_arguments(parser):
     )
     add("--out", type=Path, required=True, metavar="FOLDER", help="the prepared folder to write or to go on with")
     add("--split-files", type=Path, nargs="+", metavar="FILE", help="lists of file names, for a Flickr token file")
-    add("--set-aside", type=whole_number, default=0, metavar="N", help="training photos of each set to move to tune")
+    add(
+        "--set-aside",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="training photos of each set to move to tune, those with five captions first",
+    )
     add("--words-of", type=Path, metavar="RUN", help="take a trained model's vocabulary, to measure it on these photos")
     add("--seed", type=whole_number, default=0, help="chooses the photos set aside (0)")
     add("--threshold", type=whole_number, default=5, help="words seen less often in training are dropped (5)")

@@ -1,5 +1,6 @@
 """tf.data batches of (photo, sentence) pairs from the shards, in an order that a seed decides."""
 
+import hashlib
 from collections import deque
 
 import numpy as np
@@ -14,7 +15,10 @@ def pair_batches(
     """One epoch: every (photo, sentence) pair once, no photo twice in a batch.
 
     The order is a function of `seed` and `epoch` alone. Shards are read whole, in shuffled order, and pairs are
-    shuffled among the photos in memory. Only the last batch is smaller, unless the split is hardly larger than a batch.
+    shuffled among the photos in memory: a photo's five sentences are spread evenly over their batches, a photo with one
+    sentence may come at any time. Only the last batch is smaller, unless the split is hardly larger than a batch.
+    Photos with the same captions, such as one photo at two sizes, have the same number in `photo_ids`, so that a
+    ranking loss does not take them for each other's negatives.
 
     Args:
         start_step: how many batches to leave out at the beginning (to resume); they are not read.
@@ -166,8 +170,13 @@ def _gather(photos, rows, sentences, max_words):
         "box_scores": photos.box_scores[rows],
         "class_scores": photos.class_scores[rows],
         "token_ids": pad_sentences(words, max_words),
-        "photo_ids": photos.photo_ids[rows],
+        "photo_ids": np.array([_number_of(photos.captions[row]) for row in rows], np.int64),
     }
+
+
+def _number_of(captions):
+    """A number that photos share if, and only if, they have the same captions."""
+    return int.from_bytes(hashlib.blake2b("\n".join(captions).encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def _plan_epoch(counts, batch_size, seed, epoch, shuffle):
@@ -204,21 +213,23 @@ def _group_shards(counts, random, shuffle):
 
 
 def _pairs(of_photo, random, shuffle):
-    """Every (row, sentence) once, in rounds of one sentence a photo, so that a photo's sentences stand far apart.
-
-    The sparse rounds, of photos with many sentences, come first: the end of an epoch has many photos to choose from.
-    """
+    """Every (row, sentence) once; the n sentences of a photo stand one in each n-th part of the order."""
     rounds = int(of_photo.max(initial=0))
     keys = random.random((len(of_photo), rounds)) if shuffle else np.tile(np.arange(rounds), (len(of_photo), 1))
     absent = np.arange(rounds) >= of_photo[:, None]
     order = np.argsort(np.where(absent, np.inf, keys), axis=1)  # (photos, rounds): sentence to take in each round
-    rows, sentences = [], []
+    rows, sentences, places = [], [], []
     for number in reversed(range(rounds)) if shuffle else range(rounds):
         photos = np.flatnonzero(of_photo > number)
         photos = random.permutation(photos) if shuffle else photos
+        part = of_photo[photos] - 1 - number if shuffle else number
         rows.append(photos)
         sentences.append(order[photos, number])
-    return np.concatenate(rows or [np.zeros(0, int)]), np.concatenate(sentences or [np.zeros(0, int)])
+        places.append((part + np.arange(len(photos)) / len(photos)) / (of_photo[photos] if shuffle else 1))
+    if not rows:
+        return np.zeros(0, int), np.zeros(0, int)
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return np.concatenate(rows)[order], np.concatenate(sentences)[order]
 
 
 def _pack(rows, batch_size, room):

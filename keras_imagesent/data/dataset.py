@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import sys
 import warnings
@@ -357,31 +356,3 @@ def warn_of_few(photos):
             "the sentences come out broken. Add photos, or captions to those there are",
             file=sys.stderr,
         )
-
-
-def set_aside(dataset, number, seed=0, split="tune"):
-    """Moves `number` training photos of each data set to a split of their own, on which everything is chosen.
-
-    The same seed moves the same photos. A data set without training photos stays as it is.
-
-    Example:
-
-    >>> set_aside(dataset, 500).splits
-    {'tune': 500, 'train': 5500, 'val': 1000}
-    """
-    if split in dataset.splits:
-        raise InputError(f"the data set has a split {split!r} of its own: set aside 0 photos")
-    training = defaultdict(list)
-    for photo in dataset.photos:
-        if photo.split == "train":
-            training[photo.data_set].append(photo.photo_id)
-    moved = set()
-    for name, photo_ids in training.items() or [("", [])]:
-        if number >= len(photo_ids):
-            of_set = f" of {name}" if name else ""
-            raise InputError(
-                f"cannot set aside {number} of {len(photo_ids)} training photos{of_set}: some must be left to train on"
-            )
-        moved.update(random.Random(seed).sample(photo_ids, number))
-    photos = [replace(photo, split=split) if photo.photo_id in moved else photo for photo in dataset.photos]
-    return Dataset(photos, dataset.problems, dataset.oddities)

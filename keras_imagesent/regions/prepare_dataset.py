@@ -12,9 +12,9 @@ from keras_imagesent.data.dataset import (
     check_dataset,
     join_datasets,
     read_dataset,
-    set_aside,
     warn_of_few,
 )
+from keras_imagesent.data.set_aside import set_aside
 from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
@@ -50,7 +50,8 @@ def prepare_dataset(
         photos: folder of the photos; a dict `{name: folder}` if `dataset` is one; None for tars and Parquet.
         out: the prepared folder to write or to go on with.
         split_files: lists of file names, for a Flickr token file.
-        tune: how many training photos of each set to move to the split "tune", which chooses the best epoch.
+        tune: how many training photos of each set to move to the split "tune", which chooses the best epoch; those with
+            five captions first.
         words_of: a run folder whose vocabulary to take, for photos that only measure a trained model.
         seed: chooses the photos set aside.
         threshold: words seen less often in the training sentences are dropped.

@@ -13,8 +13,11 @@ from keras_imagesent.data.vocabulary import Vocabulary
 REGIONS, FEATURES = 3, 2
 
 
-def write_prepared(folder, sentences_of_photos, per_shard=8):
-    """A prepared folder whose vectors and words tell the photo and the sentence they belong to."""
+def write_prepared(folder, sentences_of_photos, per_shard=8, said_of=int):
+    """A prepared folder whose vectors and words tell the photo and the sentence they belong to.
+
+    `said_of(photo)` is what its captions speak of: the photo itself, unless two have the same captions.
+    """
     folder.mkdir()
     words = [f"w{n}" for n in range(1, 100)]
     vocabulary = Vocabulary(words, [9] * 99)
@@ -38,7 +41,7 @@ def write_prepared(folder, sentences_of_photos, per_shard=8):
                         "region_features": np.full((REGIONS, FEATURES), photo, "<f2"),
                         "boxes": np.zeros((REGIONS, 4), "<f4"),
                         "box_scores": np.full(REGIONS, photo / 100, "<f4"),
-                        "captions": ["words"] * number,
+                        "captions": [f"words of {said_of(photo)}"] * number,
                         "token_ids": [n + 1 for n in range(number) for _ in range(n + 1)],
                         "lengths": [n + 1 for n in range(number)],
                         "sentence_ids": list(range(number)),
@@ -59,7 +62,8 @@ def prepared(tmp_path_factory):
 
 def pairs(batch):
     """(photo, sentence) of each row; sentence n is n + 1 times the word n + 1."""
-    return list(zip(batch["photo_ids"].numpy().tolist(), (batch["token_ids"][:, 0].numpy() - 1).tolist(), strict=True))
+    photos = batch["region_features"][:, 0, 0].numpy().astype(int).tolist()
+    return list(zip(photos, (batch["token_ids"][:, 0].numpy() - 1).tolist(), strict=True))
 
 
 def all_pairs(counts):
@@ -80,9 +84,10 @@ def test_every_pair_once_and_no_photo_twice_in_a_batch(prepared, monkeypatch, in
 
 def test_rows_belong_together(prepared):
     for batch in pair_batches(prepared, "train", 10, max_words=4):
-        photos = batch["photo_ids"].numpy()
+        photos = batch["region_features"][:, 0, 0].numpy()
+        assert len(set(batch["photo_ids"].numpy())) == len(photos)
         assert batch["region_features"].dtype == "float32" and batch["region_features"].shape[1:] == (3, 2)
-        np.testing.assert_array_equal(batch["region_features"][:, 0, 0], photos)
+        np.testing.assert_array_equal(batch["region_features"][:, 1, 1], photos)
         np.testing.assert_array_equal(
             batch["box_scores"], np.repeat(np.float32(photos / 100)[:, None], REGIONS, axis=1)
         )
@@ -120,6 +125,25 @@ def test_full_batches_when_photos_are_many(tmp_path):
     many = write_prepared(tmp_path / "many", [5] * 41, per_shard=50)
     sizes = [len(pairs(batch)) for batch in pair_batches(many, "train", 20)]
     assert sizes == [20] * 10 + [5]
+
+
+def test_photos_with_the_same_captions_have_one_number(tmp_path):
+    twins = write_prepared(tmp_path / "twins", [5] * 20, said_of=lambda photo: photo % 12)
+    seen = {}
+    for batch in pair_batches(twins, "train", 8):
+        for number, (photo, _) in zip(batch["photo_ids"].numpy().tolist(), pairs(batch), strict=True):
+            assert seen.setdefault(number, photo % 12) == photo % 12
+    assert len(seen) == 12
+
+
+def test_photos_with_one_sentence_and_with_five_are_mixed_all_through(tmp_path):
+    mixed = write_prepared(tmp_path / "mixed", [5] * 40 + [1] * 200, per_shard=500)
+    batches = [pairs(batch) for batch in pair_batches(mixed, "train", 50)]
+    assert [len(batch) for batch in batches] == [50] * 8
+    single = [sum(photo >= 40 for photo, _ in batch) for batch in batches]
+    assert min(single) >= 15 and max(single) <= 35  # of 50, where half of all pairs are of such photos
+    when = {photo: [n for n, batch in enumerate(batches) for p, _ in batch if p == photo] for photo in range(40)}
+    assert all(len(set(steps)) == 5 for steps in when.values())
 
 
 def test_photo_batches_keep_the_order(prepared):
