@@ -56,27 +56,32 @@ def decode_phrases(similarity, word_mask=None, region_mask=None, beta=1.0):
 
 
 def decode_phrases_in_graph(similarity, word_mask, region_mask, beta):
-    """`decode_phrases` in TensorFlow, unrolled over a fixed T, of operations that ONNX and LiteRT have built in."""
+    """`decode_phrases` in TensorFlow, of operations that ONNX and LiteRT have built in, in one short loop.
+
+    Instead of going back at the end, each region carries the whole path that ends in it.
+    """
     import tensorflow as tf
 
-    regions = similarity.shape[2]
+    length, regions = similarity.shape[1:]
     best = tf.where(region_mask, 0.0, ABSENT)  # (B,R)
-    stays, jumps = [], []
-    for t in range(similarity.shape[1]):
-        jumps.append(tf.argmax(best, axis=1, output_type=tf.int32))
+    paths = tf.zeros_like(similarity)  # (B,T,R): where each word lies on the best path that ends in each region
+    column = tf.reshape(tf.range(length), [1, length, 1])
+
+    def body(t, best, paths):
+        jump = tf.one_hot(tf.argmax(best, axis=1, output_type=tf.int32), regions)  # (B,R)
         top = tf.reduce_max(best, axis=1, keepdims=True)
-        there = word_mask[:, t, None]
-        stays.append((best + beta >= top) | ~there)
-        best = tf.where(there, tf.maximum(best + beta, top) + similarity[:, t], best)
-        best = tf.where(region_mask, best, ABSENT)
-    region = tf.argmax(best, axis=1, output_type=tf.int32)
-    path = []
-    for t in reversed(range(similarity.shape[1])):
-        path.append(tf.where(word_mask[:, t], region, -1))
-        here = tf.one_hot(region, regions)  # (B,R); a gather by rows would not survive ONNX
-        stayed = tf.reduce_sum(here * tf.cast(stays[t], tf.float32), axis=1) > 0.5
-        region = tf.where(stayed, region, jumps[t])
-    return tf.stack(path[::-1], axis=1)
+        there = tf.gather(word_mask, t, axis=1)[:, None]  # (B,1)
+        stay = (best + beta >= top) | ~there
+        jumped = tf.reduce_sum(paths * jump[:, None], axis=2, keepdims=True)  # (B,T,1)
+        paths = tf.where(stay[:, None], paths, jumped)
+        paths = tf.where(column == t, tf.range(regions, dtype=tf.float32), paths)
+        best = tf.where(there, tf.maximum(best + beta, top) + tf.gather(similarity, t, axis=1), best)
+        return t + 1, tf.where(region_mask, best, ABSENT), paths
+
+    _, best, paths = tf.while_loop(lambda t, *_: t < length, body, (tf.constant(0), best, paths))
+    last = tf.one_hot(tf.argmax(best, axis=1, output_type=tf.int32), regions)
+    path = tf.cast(tf.reduce_sum(paths * last[:, None], axis=2), tf.int32)  # (B,T)
+    return tf.where(word_mask, path, -1)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The best boxes of many, by operations that every runtime has."""
 
 import keras
+import numpy as np
 from keras import layers, ops
 
 PROPOSALS = 19  # boxes of a photo; with the whole frame 20 regions, as in the paper
@@ -11,8 +12,8 @@ CANDIDATES = 128
 class SelectBoxes(layers.Layer):
     """Greedy non-maximum suppression: take the best box, drop what overlaps it, `number` times.
 
-    Written with top_k, one-hot products and comparisons only, batched and unrolled: TensorFlow's own suppression does
-    not convert to LiteRT's builtin operations.
+    Written with top_k, products, comparisons and one small loop, batched: TensorFlow's own suppression does not convert
+    to LiteRT's builtin operations, and unrolled steps take ONNX Runtime long to load.
 
     Args:
         number: how many boxes to keep; rows that run out of candidates get zero boxes with score 0.
@@ -28,28 +29,24 @@ class SelectBoxes(layers.Layer):
 
     def call(self, inputs):
         boxes, scores, classes = inputs
-        alive, best = ops.top_k(scores, min(CANDIDATES, scores.shape[1]))  # (B,K)
-        candidates = ops.one_hot(best, scores.shape[1], dtype=boxes.dtype)  # (B,K,N)
-        boxes, classes = ops.matmul(candidates, boxes), ops.matmul(candidates, classes)  # (B,K,4), (B,K,C)
-        area = _area(boxes)
-        picks, chosen_boxes, chosen_scores = [], [], []
-        for _ in range(self.number):
-            # top_k, since Keras's argmax looks at the sign of zeros by operations that ONNX and LiteRT do not have
-            score, first = ops.top_k(alive, 1)  # (B,1)
-            score = score[:, 0]
-            pick = ops.one_hot(first[:, 0], alive.shape[-1], dtype=boxes.dtype)  # (B,K)
-            box = ops.sum(pick[..., None] * boxes, axis=1, keepdims=True)  # (B,1,4)
-            chosen_boxes.append(ops.where(score[:, None, None] > 0, box, 0.0))
-            chosen_scores.append(score[:, None])
-            picks.append(ops.where(score[:, None] > 0, pick, 0.0)[:, None])
-            shared = ops.concatenate(
-                [ops.maximum(boxes[..., :2], box[..., :2]), ops.minimum(boxes[..., 2:], box[..., 2:])], axis=-1
-            )
-            intersection = _area(shared)
-            iou = intersection / ops.maximum(area + _area(box) - intersection, 1e-9)
-            alive = ops.where((iou > self.overlap) | (pick > 0), 0.0, alive)
-        chosen_classes = ops.matmul(ops.concatenate(picks, axis=1), classes)  # (B,number,C)
-        return ops.concatenate(chosen_boxes, axis=1), ops.concatenate(chosen_scores, axis=1), chosen_classes
+        missing = max(self.number - scores.shape[1], 0)
+        boxes, scores, classes = (_lengthen(values, missing) for values in (boxes, scores, classes))
+        scores, best = ops.top_k(scores, max(self.number, min(CANDIDATES, scores.shape[1])))  # (B,K), the best first
+        candidates = _pick(best, boxes)  # (B,K,4)
+        worse = np.triu(np.ones((best.shape[1], best.shape[1]), bool), 1)  # (K,K): k comes after j
+        drops = ops.cast((_iou(candidates) > self.overlap) & worse, boxes.dtype)  # (B,j,k): j, if kept, drops k
+
+        # Kept is what no kept box drops. A round makes right whatever depends only on what is right, so that all is
+        # right, as the greedy loop has it, when a round changes nothing; that takes as many as the longest chain.
+        def drop(kept, _):
+            return 1.0 - ops.minimum(ops.matmul(kept, drops), 1.0), kept  # (B,1,K)
+
+        first = ops.ones_like(scores)[:, None]
+        kept, _ = ops.while_loop(lambda kept, before: ops.any(kept != before), drop, drop(first, None))
+        scores, chosen = ops.top_k(kept[:, 0] * scores, self.number)  # (B,number)
+        there = ops.cast(scores > 0, boxes.dtype)[..., None]
+        chosen_boxes = _pick(chosen, candidates) * there
+        return chosen_boxes, scores, _pick(chosen, _pick(best, classes)) * there
 
     def compute_output_shape(self, input_shape):
         (batch, *_), _, (*_, classes) = input_shape
@@ -59,6 +56,24 @@ class SelectBoxes(layers.Layer):
         return {**super().get_config(), "number": self.number, "overlap": self.overlap}
 
 
-def _area(boxes):
-    sides = ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0)
+def _lengthen(values, rows):
+    """(B,N,...) -> (B,N+rows,...), zeros at the end."""
+    return ops.pad(values, [[0, 0], [0, rows], *[[0, 0]] * (len(values.shape) - 2)]) if rows else values
+
+
+def _pick(places, values):
+    """Places (B,K) in values (B,N,C) -> (B,K,C), by a product: a gather by rows would not survive ONNX."""
+    return ops.matmul(ops.one_hot(places, values.shape[1], dtype=values.dtype), values)
+
+
+def _iou(boxes):
+    """Boxes (B,K,4) -> intersection over union of each two (B,K,K)."""
+    mine, theirs = boxes[:, :, None], boxes[:, None]
+    shared = _area(ops.maximum(mine[..., :2], theirs[..., :2]), ops.minimum(mine[..., 2:], theirs[..., 2:]))
+    areas = _area(mine[..., :2], mine[..., 2:]) + _area(theirs[..., :2], theirs[..., 2:])
+    return shared / ops.maximum(areas - shared, 1e-9)
+
+
+def _area(low, high):
+    sides = ops.maximum(high - low, 0.0)
     return sides[..., 0] * sides[..., 1]

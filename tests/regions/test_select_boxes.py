@@ -42,3 +42,12 @@ def test_rows_that_run_out_of_boxes_end_in_zeros():
     np.testing.assert_array_equal(boxes[0], np.array([box, [0] * 4, [0] * 4], "float32"))
     np.testing.assert_array_equal(scores[0], np.array([0.9, 0, 0], "float32"))
     np.testing.assert_allclose(classes[0, :, 0], [0.7, 0, 0])
+
+
+def test_a_long_chain_of_overlaps_is_followed_to_its_end():
+    """Each box overlaps only its neighbors: the greedy loop keeps every second one."""
+    left = np.linspace(0, 0.8, 30)
+    boxes = np.stack([left, left * 0, left + 0.05, left * 0 + 1], axis=1)[None].astype("float32")
+    scores = np.linspace(1, 0.1, 30, dtype="float32")[None]
+    found, *_ = SelectBoxes(15, overlap=0.2)([boxes, scores, scores[..., None]])
+    np.testing.assert_array_equal(found[0], boxes[0, ::2])
