@@ -2,6 +2,10 @@
 
 Two named vectors a group: `pooled`, the mean of its vectors, quantized and in memory, finds the candidates; `each`, all
 of them, float32 on disk, gives the candidates' max_sim. The exact scores are computed here.
+
+From `pooled` the mean of the collection's first photos is taken, which changes all scores of a query by the same
+number. Qdrant's graph joins vectors with large dot products; with what all photos have in common left in, these are the
+same few for everybody: of 12,000 photos it found 70% of the best ten, without it all.
 """
 
 import time
@@ -19,6 +23,7 @@ NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # names -> point 
 BATCH = 64  # photos in one upload: 20 vectors of 1000 dimensions each, about 5 MB
 CANDIDATES = 500  # groups whose max_sim is computed, found by their pooled vectors
 OVERSAMPLING = 4.0  # of quantized vectors, before their float32 is looked at
+LINKS, BUILD_LINKS = 32, 200  # of a vector in the graph (m), and candidates for them (ef_construct)
 WAITS = (0.5, 1, 2, 4, 8)  # seconds before a call that failed is made again
 
 
@@ -56,6 +61,7 @@ class QdrantStore:
         self.client = client
         self.models = require("qdrant_client", extra="search").models
         self.collection, self.dim = collection, dim
+        self._center = None  # not yet known
         if not self.client.collection_exists(collection):
             self._create()
 
@@ -70,6 +76,7 @@ class QdrantStore:
                     size=self.dim,
                     distance=dot,
                     on_disk=True,
+                    hnsw_config=models.HnswConfigDiff(m=LINKS, ef_construct=BUILD_LINKS),
                     quantization_config=models.ScalarQuantization(scalar=int8),
                 ),
                 "each": models.VectorParams(
@@ -98,16 +105,41 @@ class QdrantStore:
         about = about or [{}] * len(names)
         rows = list(zip(names, groups, boxes, details, about, strict=True))
         for first in range(0, len(rows), BATCH):
-            self._call(
-                self.client.upsert, self.collection, [self._point_of(*row) for row in rows[first : first + BATCH]]
-            )
+            batch = rows[first : first + BATCH]
+            pooled = np.stack([_mean(group) for _, group, *_ in batch])
+            pooled -= self._find_center(pooled)
+            points = [self._point_of(*row, mean) for row, mean in zip(batch, pooled, strict=True)]
+            self._call(self.client.upsert, self.collection, points)
 
-    def _point_of(self, name, group, boxes, detail, about):
-        group = np.asarray(group, np.float32)
+    def _find_center(self, new):
+        """What is taken from all pooled vectors (D,): the collection's if it has one, else the mean of the first BATCH.
+
+        Until there are so many it is 0; those before are then moved.
+        """
+        if self._center is None:
+            there, _ = self._call(
+                self.client.scroll, self.collection, limit=BATCH, with_payload=False, with_vectors=["pooled", "each"]
+            )
+            pooled = np.array([point.vector["pooled"] for point in there], np.float32).reshape(-1, self.dim)
+            center = _mean(there[0].vector["each"]) - pooled[0] if there else np.zeros(self.dim, np.float32)
+            if len(there) < BATCH and np.allclose(center, 0, atol=1e-5):
+                if len(there) + len(new) < BATCH:
+                    return center
+                center = _mean(np.concatenate([pooled, new]))
+                moved = [
+                    self.models.PointVectors(id=point.id, vector={"pooled": (vector - center).tolist()})
+                    for point, vector in zip(there, pooled, strict=True)
+                ]
+                if moved:
+                    self._call(self.client.update_vectors, self.collection, moved)
+            self._center = center
+        return self._center
+
+    def _point_of(self, name, group, boxes, detail, about, pooled):
         payload = {"name": name, "boxes": np.asarray(boxes).tolist(), "detail": detail, **about}
         return self.models.PointStruct(
             id=self._point(name),
-            vector={"pooled": group.mean(axis=0).tolist(), "each": group.tolist()},
+            vector={"pooled": pooled.tolist(), "each": np.asarray(group, np.float32).tolist()},
             payload={**payload, "folders": folders_of(detail)},
         )
 
@@ -208,3 +240,7 @@ class QdrantStore:
 
     def _point(self, name):
         return str(uuid.uuid5(NAMESPACE, name))
+
+
+def _mean(vectors):
+    return np.mean(vectors, axis=0, dtype=np.float32)

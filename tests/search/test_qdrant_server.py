@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from keras_imagesent.errors import InputError
 from keras_imagesent.search import qdrant_store
 from keras_imagesent.search.collection import Collection
+from keras_imagesent.search.qdrant_store import QdrantStore
 from keras_imagesent.search.where import Where
 from tests.search.qdrant_server import QdrantServer
 
@@ -74,6 +76,42 @@ def test_the_prefetch_finds_the_exact_best_and_filters_come_before_it(server, tm
         ]
 
 
+def test_the_graph_finds_photos_that_have_much_in_common(server, tmp_path):
+    """What all photos share, more or less of it each, would join everybody to the same few (91 of 200 found)."""
+    rng, number = np.random.default_rng(3), 3000
+    common = np.eye(DIM, dtype=np.float32)[0] * 10 * rng.uniform(0.8, 1.2, (number, 1, 1)).astype(np.float32)
+    groups = common + rng.standard_normal((number, 1, DIM), np.float32)
+    names = [f"{n}.jpg" for n in range(number)]
+    collection = Collection(tmp_path / "graph", dim=DIM, qdrant=server.address)
+    client, name, models = collection.photos.client, collection.photos.collection, collection.photos.models
+    client.update_collection(  # a graph of few photos too
+        name,
+        optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10, default_segment_number=1),
+        hnsw_config=models.HnswConfigDiff(full_scan_threshold=10),
+    )
+    for first, last in ((0, 1), (1, 50), (50, 150), (150, number)):  # the third finds 50 that are to be moved
+        QdrantStore(client, name, DIM).add(names[first:last], groups[first:last])
+    wait_until(lambda: client.get_collection(name).indexed_vectors_count >= number)
+    points, _ = client.scroll(name, limit=300, with_vectors=["pooled", "each"])
+    centers = np.array([np.subtract(point.vector["each"][0], point.vector["pooled"]) for point in points])
+    np.testing.assert_allclose(centers, np.broadcast_to(centers[0], centers.shape), atol=1e-5)
+    assert 9 < centers[0, 0] < 11
+    found = 0
+    for _ in range(20):
+        words = rng.standard_normal((1, DIM)).astype(np.float32)
+        words[0, 0] = 0
+        best = {names[n] for n in np.argsort(-exact(words, groups))[:10]}
+        found += len({hit.filename for hit in collection.search_photos(words, top=10)} & best)
+    assert found >= 195
+
+
+def wait_until(true, seconds=300):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
 def test_only_what_is_rescored_is_fetched_with_its_vectors(server, tmp_path, monkeypatch):
     collection = Collection(tmp_path / "b", dim=DIM, qdrant=server.address)
     fill(collection, vectors(50))
@@ -91,6 +129,7 @@ def test_only_what_is_rescored_is_fetched_with_its_vectors(server, tmp_path, mon
 INDEX = """
 import sys, time
 from keras_imagesent.search.collection import Collection
+from keras_imagesent.search.qdrant_store import QdrantStore
 from tests.search.test_qdrant_server import DIM, vectors
 folder, address, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 photos = Collection(folder, dim=DIM, qdrant=address).photos
