@@ -10,6 +10,12 @@ from PIL import Image, UnidentifiedImageError
 from keras_imagesent.errors import InputError
 
 MAX_PIXELS = 120_000_000  # more than any phone takes today
+FULL_SIZE_PIXELS = 32_000_000  # a JPEG of more is decoded at a half or a quarter of its size
+MAX_PARTS = 4_096  # of a photo's header: chunks, segments, fill bytes, pieces of a GIF's comments
+MAX_FRAME_PIECES = 16_384  # of a GIF's first frame, of 255 bytes each
+MAX_SCANS = 100  # of a JPEG: each is a pass over the whole picture; encoders write 1 to 20
+TOO_LARGE = "too many pixels"
+TOO_MANY_PARTS = "too many parts"
 FORMATS = ("JPEG", "PNG", "GIF", "BMP")  # what TensorFlow decodes
 DECODED_BMP = {(8, 0), (24, 0), (32, 0), (32, 3)}  # bits a pixel, compression
 MISSING = "there is no such file"

@@ -2,6 +2,8 @@
 
 JPEG, PNG, BMP and the first frame of GIF. JPEG is decoded accurately (equal to Pillow), EXIF orientation is applied
 (JPEG and PNG), transparency lies over white, gray becomes RGB, CMYK is converted, 16-bit PNG keeps its upper 8 bits.
+Walks over headers and memory are bounded: a photo of more than `MAX_PARTS` parts is refused, a large JPEG is reduced
+while it is decoded, transparency is removed strip by strip, of a GIF only the first frame is read.
 """
 
 import functools
@@ -9,10 +11,16 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_imagesent.data.photo_check import MAX_PIXELS
+from keras_imagesent.data.photo_check import (
+    FULL_SIZE_PIXELS,
+    MAX_FRAME_PIECES,
+    MAX_PARTS,
+    MAX_PIXELS,
+    MAX_SCANS,
+    TOO_LARGE,
+)
 
 OK = "ok"
-TOO_LARGE = "too many pixels"
 BROKEN = "not a whole JPEG, PNG, GIF or BMP photo"
 
 _ONE = np.int64(1)
@@ -25,6 +33,11 @@ def decode_photo(image_bytes):
     Example:
         decode_photo(tf.io.read_file("phone.jpg")).shape  # (4032, 3024, 3), whichever way the phone was held
     """
+    return _decode_upright(image_bytes, orientation(image_bytes))
+
+
+def _decode_upright(image_bytes, way):
+    image_bytes = tf.where(way > 0, image_bytes, b"")  # 0: too many parts
     photo = tf.case(
         [
             (_is(image_bytes, "jpeg"), lambda: _decode_jpeg(image_bytes)),
@@ -34,7 +47,7 @@ def decode_photo(image_bytes):
         default=lambda: _decode_bmp(image_bytes),  # complains about anything else
     )
     photo.set_shape((None, None, 3))
-    return _turn_upright(photo, orientation(image_bytes))
+    return _turn_upright(photo, way)
 
 
 def resize_photo(photo, size):
@@ -59,9 +72,11 @@ def _whole_or_too_large(size, max_pixels):
     @tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
     def decode(row):
         def whole():
-            photo = decode_photo(row)
-            height, width = tf.unstack(tf.shape(photo)[:2])
-            return resize_photo(photo, size), tf.stack([width, height]), tf.constant(OK)
+            way = orientation(row)
+            photo = _decode_upright(row, way)
+            stored = tf.cast(stored_size(row), tf.int32)  # the photo itself may be reduced
+            upright = tf.where(way > 4, stored[::-1], stored)
+            return resize_photo(photo, size), upright, tf.constant(OK)
 
         return tf.cond(number_of_pixels(row) <= max_pixels, whole, lambda: (*_blank(size), tf.constant(TOO_LARGE)))
 
@@ -101,10 +116,16 @@ def decode_rows(image_bytes, size, max_pixels=MAX_PIXELS):
 
 def number_of_pixels(image_bytes):
     """How many pixels the header declares, read without decoding: () -> int64."""
+    known = tf.reduce_any([_is(image_bytes, kind) for kind in _MAGIC])
+    return tf.where(known, tf.reduce_prod(tf.minimum(stored_size(image_bytes), 2**31)), _ONE - 1)
+
+
+def stored_size(image_bytes):
+    """Width and height in the header, before the photo is turned upright: () -> int64 (2,)."""
     head = _head(image_bytes, 32)
 
     def jpeg():
-        return tf.cast(tf.image.extract_jpeg_shape(image_bytes), tf.int64)[:2]
+        return tf.cast(tf.image.extract_jpeg_shape(image_bytes), tf.int64)[1::-1]
 
     def png():
         return tf.stack([_number(head, 16, 4), _number(head, 20, 4)])
@@ -119,12 +140,14 @@ def number_of_pixels(image_bytes):
     size = tf.case(
         [(_is(image_bytes, "jpeg"), jpeg), (_is(image_bytes, "png"), png), (_is(image_bytes, "gif"), gif)], default=bmp
     )
-    known = tf.reduce_any([_is(image_bytes, kind) for kind in _MAGIC])
-    return tf.where(known, tf.reduce_prod(tf.minimum(size, 2**31)), _ONE - 1)
+    return tf.ensure_shape(size, (2,))
 
 
 def orientation(image_bytes):
-    """EXIF orientation, 1 to 8, of a JPEG's APP1 or a PNG's eXIf; 1 where there is none: () -> int64."""
+    """EXIF orientation, 1 to 8, of a JPEG's APP1 or a PNG's eXIf; 1 where there is none: () -> int64.
+
+    0 when the header has more than `MAX_PARTS` parts, or a JPEG more than `MAX_SCANS` scans.
+    """
     return tf.case(
         [
             (_is(image_bytes, "jpeg"), lambda: _jpeg_orientation(_head(image_bytes, 2**18))),
@@ -142,24 +165,53 @@ def _is(image_bytes, kind):
 
 
 def _decode_jpeg(image_bytes):
-    return tf.io.decode_jpeg(image_bytes, channels=3, dct_method="INTEGER_ACCURATE")
+    def decode(ratio):
+        return lambda: tf.io.decode_jpeg(image_bytes, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE")
+
+    pixels = number_of_pixels(image_bytes)
+    scans = _count(_head(image_bytes, -1), b"\xff\xda")
+    image_bytes = tf.where(scans <= MAX_SCANS, image_bytes, b"")
+    return tf.case(
+        [(pixels <= FULL_SIZE_PIXELS, decode(1)), (pixels <= 4 * FULL_SIZE_PIXELS, decode(2))], default=decode(4)
+    )
 
 
 def _decode_png(image_bytes):
-    rgba = tf.cast(tf.io.decode_png(image_bytes, channels=4), tf.int32)
-    colour, alpha = rgba[..., :3], rgba[..., 3:]
+    data = _head(image_bytes, -1)
+    clear = (_number(data, 25, 1) >= 4) | (_count(data, b"tRNS") > 0)  # has, or may have, an alpha channel
     # gray of 1, 2 or 4 bits is either clear or not, and TensorFlow's full alpha is then 1, 3 or 15
-    head = _head(image_bytes, 32)
-    few_bits = (_number(head, 25, 1) == 0) & (_number(head, 24, 1) < 8)
-    alpha = tf.where(few_bits & (alpha > 0), 255, alpha)
-    return tf.cast((colour * alpha + 255 * (255 - alpha) + 127) // 255, tf.uint8)
+    few_bits = (_number(data, 25, 1) == 0) & (_number(data, 24, 1) < 8)
+    return tf.cond(
+        clear,
+        lambda: _over_white(tf.io.decode_png(image_bytes, channels=4), few_bits),
+        lambda: tf.io.decode_png(image_bytes, channels=3),
+    )
+
+
+def _over_white(rgba, few_bits):
+    """uint8 (H,W,4) -> (H,W,3) over white. A strip at a time: the sums need 16 bytes a pixel and more."""
+    height, width = tf.unstack(tf.shape(rgba)[:2])
+    rows = tf.maximum(1, 2**20 // tf.maximum(width, 1))
+    strips = (height + rows - 1) // rows
+
+    def add(number, done):
+        strip = tf.cast(rgba[number * rows : (number + 1) * rows], tf.int32)
+        colour, alpha = strip[..., :3], strip[..., 3:]
+        alpha = tf.where(few_bits & (alpha > 0), 255, alpha)
+        white = tf.cast((colour * alpha + 255 * (255 - alpha) + 127) // 255, tf.uint8)
+        return number + 1, done.write(number, white)
+
+    done = tf.TensorArray(tf.uint8, strips, infer_shape=False, element_shape=(None, None, 3))
+    start = tf.constant(0), done
+    return tf.while_loop(lambda number, _: number < strips, add, start, parallel_iterations=1)[1].concat()
 
 
 def _decode_gif(image_bytes):
     """The first frame, which must fill the picture; its transparent colour becomes white, where TensorFlow has black.
 
     Before the frame (0x2C) stand the palette and blocks (0x21, kind, pieces that begin with their length, 0); the block
-    of kind 0xF9 says in its fourth byte whether there is a transparent colour and in its seventh which.
+    of kind 0xF9 says in its fourth byte whether there is a transparent colour and in its seventh which. The frame has a
+    palette of its own or not, a byte, and such pieces. What follows it is cut off: TensorFlow would read it all.
     """
     data = _head(image_bytes, -1)
 
@@ -169,22 +221,36 @@ def _decode_gif(image_bytes):
     def palette_length(flags):
         return tf.where(flags >= 128, 3 * 2 ** (flags % 8 + 1), 0)
 
-    def skip_block(place, control):
-        control = tf.where(at(place + 1) == 0xF9, place, control)
-        end = tf.while_loop(lambda piece: at(piece) > 0, lambda piece: (piece + 1 + at(piece),), (place + 2,))[0]
-        return end + 1, control
+    def goes_on(place, control, inside):
+        return inside | (at(place) == 0x21)
 
-    start = 13 + palette_length(at(10)), tf.constant(0, tf.int64)
-    frame, control = tf.while_loop(lambda place, _: at(place) == 0x21, skip_block, start)
+    def step(place, control, inside):
+        length = at(place)
+        control = tf.where(~inside & (at(place + 1) == 0xF9), place, control)
+        return tf.where(inside, place + 1 + length, place + 2), control, ~inside | (length > 0)
+
+    start = 13 + palette_length(at(10)), tf.constant(0, tf.int64), tf.constant(False)
+    frame, control, inside = tf.while_loop(goes_on, step, start, maximum_iterations=MAX_PARTS)
+    first = frame + 11 + palette_length(at(frame + 9))
+    last = tf.size(data, tf.int64) - 1  # a zero: there are zeros behind the file
+    lengths = tf.cast(data, tf.int64)
+    end = tf.while_loop(
+        lambda piece: lengths[piece] > 0,
+        lambda piece: (tf.minimum(piece + 1 + lengths[piece], last),),
+        (tf.minimum(first, last),),
+        maximum_iterations=MAX_FRAME_PIECES,
+    )[0]
+    walked = ~goes_on(frame, control, inside) & (at(end) == 0)
     palette = tf.where(at(frame + 9) >= 128, frame + 10, 13)
     clear = (control > 0) & (at(control + 3) % 2 == 1)
+    alone = tf.strings.substr(image_bytes, 0, tf.cast(tf.minimum(end, 2**31 - 2), tf.int32) + 1) + b";"
 
     def whiten():
-        return _replace(_replace(image_bytes, palette + 3 * at(control + 6), b"\xff" * 3), control + 3, b"\0")
+        return _replace(_replace(alone, palette + 3 * at(control + 6), b"\xff" * 3), control + 3, b"\0")
 
-    opaque = tf.cond(clear, whiten, lambda: image_bytes)
+    opaque = tf.cond(clear, whiten, lambda: alone)
     fills = (_number(data, frame + 1, 4) == 0) & (_number(data, frame + 5, 4) == _number(data, 6, 4))
-    return tf.io.decode_image(tf.where(fills, opaque, b""), channels=3, expand_animations=False)
+    return tf.io.decode_image(tf.where(walked & fills, opaque, b""), channels=3, expand_animations=False)
 
 
 def _replace(text, place, new):
@@ -225,10 +291,16 @@ def _number(data, at, width, big=True):
     """The unsigned number in `width` bytes; 0 outside the data."""
     last = tf.size(data, tf.int64) - width
     at = tf.cast(at, tf.int64)
-    digits = tf.cast(data[tf.clip_by_value(at, 0, last) :][:width], tf.int64)
+    digits = tf.cast(tf.slice(data, [tf.clip_by_value(at, 0, last)], [width]), tf.int64)  # copies no more than these
     weights = 256 ** np.arange(width, dtype=np.int64)
     value = tf.reduce_sum(digits * tf.where(big, weights[::-1].copy(), weights))
     return tf.where((at >= 0) & (at <= last), value, _ONE - 1)
+
+
+def _count(data, pattern):
+    """How often the bytes of `pattern` stand in the data: uint8 (N,) -> int64."""
+    found = [data[i : tf.size(data) - len(pattern) + 1 + i] == byte for i, byte in enumerate(pattern)]
+    return tf.math.count_nonzero(tf.reduce_all(tf.stack(found), axis=0))
 
 
 def _jpeg_orientation(data):
@@ -244,8 +316,10 @@ def _jpeg_orientation(data):
         marker = _number(data, at, 2)
         return (marker >= 0xFFC0) & (marker != 0xFFDA) & ~is_exif(at)
 
-    at = tf.while_loop(goes_on, lambda at: (step(at),), (tf.constant(2, tf.int64),))[0]
-    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 10 :]), lambda: tf.constant(_ONE))
+    start = (tf.constant(2, tf.int64),)
+    at = tf.while_loop(goes_on, lambda at: (step(at),), start, maximum_iterations=MAX_PARTS)[0]
+    unknown = tf.where(goes_on(at), _ONE - 1, _ONE)
+    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 10 :]), lambda: unknown)
 
 
 def _png_orientation(data):
@@ -257,8 +331,10 @@ def _png_orientation(data):
     def goes_on(at):
         return (_number(data, at + 4, 4) > 0) & ~is_exif(at)
 
-    at = tf.while_loop(goes_on, lambda at: (at + 12 + _number(data, at, 4),), (tf.constant(8, tf.int64),))[0]
-    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 8 :]), lambda: tf.constant(_ONE))
+    start = (tf.constant(8, tf.int64),)
+    at = tf.while_loop(goes_on, lambda at: (at + 12 + _number(data, at, 4),), start, maximum_iterations=MAX_PARTS)[0]
+    unknown = tf.where(goes_on(at), _ONE - 1, _ONE)
+    return tf.cond(is_exif(at), lambda: _tiff_orientation(data[at + 8 :]), lambda: unknown)
 
 
 def _tiff_orientation(data):
