@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,19 +17,22 @@ from keras_imagesent.extras import require
 from keras_imagesent.serving.server_errors import CODES, ServingError
 
 HTTP_CODES = {status: name for name, (_, status) in reversed(CODES.items())}
+HTTP_CODES |= {408: "DEADLINE_EXCEEDED", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT", 421: "INVALID_ARGUMENT"}
 
 
 class Client:
     """Asks a server for captions, descriptions and alignments.
 
     Photos are paths or bytes. Answers are dicts of NumPy arrays, one row a photo, named as the signature's outputs.
-    Refusals are raised as `ServingError` with gRPC's code, whichever way was taken.
+    Refusals are raised as `ServingError` with gRPC's code, whichever way was taken, and REST's `http_status`.
 
     Args:
-        address: `http://host:8501` for REST, `grpc://host:8500` for gRPC.
+        address: `http://host:8501` for REST, `grpc://host:8500` for gRPC; `https://` and `grpcs://` with TLS.
         model: the model's name on the server.
         version: a version number; None is the newest.
         timeout: seconds to wait for an answer.
+        api_key: the key of a server that wants one.
+        ca_file: certificates to trust instead of the system's, as PEM.
 
     Example:
         >>> client = Client("http://127.0.0.1:8501")
@@ -36,15 +40,25 @@ class Client:
         array(['a dog runs through the grass', ...], dtype=object)
     """
 
-    def __init__(self, address="http://127.0.0.1:8501", model="imagesent", version=None, timeout=60.0):
+    def __init__(
+        self,
+        address="http://127.0.0.1:8501",
+        model="imagesent",
+        version=None,
+        timeout=60.0,
+        api_key=None,
+        ca_file=None,
+    ):
         self.address = address.rstrip("/")
         self.model = model
         self.version = version
         self.timeout = timeout
         self._stub = None
+        self._key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         scheme = urllib.parse.urlsplit(self.address).scheme
-        if scheme == "grpc":
-            self._stub = _connect(self.address)
+        self._tls = ssl.create_default_context(cafile=ca_file) if scheme == "https" else None
+        if scheme in ("grpc", "grpcs"):
+            self._stub = _connect(self.address, ca_file)
         elif scheme not in ("http", "https"):
             raise InputError(f"{address} is no server address: write http://HOST:8501 or grpc://HOST:8500")
 
@@ -94,9 +108,9 @@ class Client:
     def _fetch(self, what, body=None):
         version = f"/versions/{self.version}" if self.version is not None else ""
         url = f"{self.address}/v1/models/{urllib.parse.quote(self.model)}{version}{what}"
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json", **self._key})
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
+            with urllib.request.urlopen(request, timeout=self.timeout, context=self._tls) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
             text = error.read().decode("utf-8", "replace")
@@ -138,18 +152,24 @@ class Client:
         import grpc
 
         try:
-            return method(request, timeout=self.timeout)
+            metadata = [(name.lower(), value) for name, value in self._key.items()]
+            return method(request, timeout=self.timeout, metadata=metadata)
         except grpc.RpcError as error:
             raise ServingError(error.code().name, error.details()) from None
 
 
-def _connect(address):
+def _connect(address, ca_file=None):
     grpc = require("grpc", "serve")
     require("tensorflow_serving", "serve")
     from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
     unlimited = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    channel = grpc.insecure_channel(urllib.parse.urlsplit(address).netloc, unlimited)
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme == "grpcs":
+        trusted = grpc.ssl_channel_credentials(Path(ca_file).read_bytes() if ca_file else None)
+        channel = grpc.secure_channel(parts.netloc, trusted, unlimited)
+    else:
+        channel = grpc.insecure_channel(parts.netloc, unlimited)
     prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
     return prediction, model_service_pb2_grpc.ModelServiceStub(channel)
 

@@ -6,21 +6,36 @@ The texts and rules follow TF Serving's `json_tensor.cc`, so that a client canno
 import base64
 import binascii
 import json
+import re
 
 import numpy as np
 
 from keras_imagesent.serving.server_errors import ServingError
 
-INTEGERS = {np.dtype(name): np.iinfo(name) for name in ("int8", "uint8", "int16", "int32", "int64", "uint32", "uint64")}
+INTEGERS = {
+    np.dtype(f"{sign}int{bits}"): np.iinfo(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 TYPE_NAMES = {"float32": "float", "float64": "double", "object": "string"}
+MAX_VALUES = 500_000  # in a request's JSON: each takes up to 100 bytes of memory, and some time
+MAX_LEVELS = 16  # of lists in lists; no signature of ours has more than 4 dimensions
+TOO_BIG = "Number too big to be stored in double."
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def parse_json(body):
-    """The request's JSON object, or TF Serving's own complaint about it."""
+    """The request's JSON object, or TF Serving's own complaint about it.
+
+    Commas and brackets are counted first, strings and all: what a few bytes of `[],[],...` take is bounded by them.
+    """
     if not body:
         raise ServingError("INVALID_ARGUMENT", "JSON Parse error: The document is empty")
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
+        message = f"The request's JSON has more than {MAX_VALUES:,} values"
+        raise ServingError("INVALID_ARGUMENT", message, http_status=413)
     try:
         request = json.loads(body)
+        if SURROGATE.search(body):
+            json.dumps(request, ensure_ascii=False).encode()  # a lone one is no text
     except json.JSONDecodeError as error:
         reason = "Invalid value."
         if error.msg == "Extra data":
@@ -29,8 +44,13 @@ def parse_json(body):
     except UnicodeDecodeError as error:
         message = f"JSON Parse error: Invalid encoding in string. at offset: {error.start}"
         raise ServingError("INVALID_ARGUMENT", message) from None
+    except UnicodeEncodeError:
+        message = "JSON Parse error: The surrogate pair in string is invalid."
+        raise ServingError("INVALID_ARGUMENT", message) from None
     except RecursionError:
         raise ServingError("INVALID_ARGUMENT", "JSON Parse error: nested too deeply") from None
+    except ValueError:  # an integer of more digits than Python reads
+        raise ServingError("INVALID_ARGUMENT", f"JSON Parse error: {TOO_BIG}") from None
     if not isinstance(request, dict):
         raise ServingError("INVALID_ARGUMENT", f"JSON Value: {_show(request)} Is not object")
     if not isinstance(request.get("signature_name", ""), str):
@@ -39,7 +59,20 @@ def parse_json(body):
     return request
 
 
-def tensors_from_json(request, dtypes):
+def check_examples(request):
+    """Refuses a classify or regress request without `examples`, in TF Serving's words."""
+    if "examples" not in request:
+        message = f"JSON Value: {_show(request)} When method is classify, key 'examples' is expected and was not found"
+        raise ServingError("INVALID_ARGUMENT", message)
+    if not isinstance(request["examples"], list):
+        message = f"JSON Value: {_show(request)} Expecting 'examples' value to be an list/array"
+        raise ServingError("INVALID_ARGUMENT", message)
+    if not request["examples"]:
+        message = f"JSON Value: {_show(request)} 'examples' value is an empty array"
+        raise ServingError("INVALID_ARGUMENT", message)
+
+
+def tensors_from_json(request, dtypes, most_rows=10**9):
     """The input arrays of a predict request, and whether it was in row form.
 
     `dtypes` maps each input's name to its NumPy type (`object` for strings).
@@ -55,6 +88,10 @@ def tensors_from_json(request, dtypes):
                 f"JSON Value: {_show(request)} Not formatted correctly expecting only one of 'inputs' or 'instances' "
                 "keys to exist ",
             )
+        rows = request["instances"]
+        if isinstance(rows, list) and len(rows) > most_rows:
+            message = f"Task size {len(rows)} is larger than maximum input batch size {most_rows}"
+            raise ServingError("INVALID_ARGUMENT", message)
         return _from_rows(request, dtypes), True
     if "inputs" in request:
         return _from_columns(request["inputs"], dtypes), False
@@ -156,10 +193,13 @@ def _to_array(value, dtype):
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
+        if len(shape) > MAX_LEVELS:
+            raise ServingError("INVALID_ARGUMENT", f"JSON lists are nested more than {MAX_LEVELS} deep")
     flat = []
     _flatten(value, 0, shape, dtype, flat)
     array = np.empty(len(flat), dtype)
-    array[:] = flat
+    with np.errstate(over="ignore"):  # a number beyond float32 is infinite, as in TF Serving
+        array[:] = flat
     return array.reshape(shape)
 
 
@@ -187,7 +227,7 @@ def _flatten(value, level, shape, dtype, flat):
 def _to_scalar(value, dtype):
     if dtype.kind == "O":
         if isinstance(value, str):
-            return value.encode("utf-8", "surrogatepass")
+            return value.encode()
         if isinstance(value, dict):
             return _decode_base64(value)
     elif dtype.kind == "b":
@@ -198,6 +238,11 @@ def _to_scalar(value, dtype):
         if type(value) is int and limits.min <= value <= limits.max:
             return value
     elif type(value) in (int, float):
+        if type(value) is int and abs(value) >= 2**64:  # RapidJSON reads it as a double
+            try:
+                return float(value)
+            except OverflowError:
+                raise ServingError("INVALID_ARGUMENT", f"JSON Parse error: {TOO_BIG}") from None
         if type(value) is int and abs(value) >= 2 ** (np.finfo(dtype).nmant + 1):
             kind = TYPE_NAMES.get(dtype.name, dtype.name)
             message = f"Cannot convert JSON value: {value} to {kind} without loss of precision."
@@ -236,8 +281,21 @@ def _to_lists(name, array):
 
 def _show(value):
     """The value as JSON for an error message, cut short: a photo would fill pages."""
-    text = json.dumps(value)
+    text = json.dumps(_prune(value))
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _prune(value, levels=4):
+    """The beginning of a value: what an error message shows."""
+    if isinstance(value, (list, dict)) and not levels:
+        return "..."
+    if isinstance(value, list):
+        return [_prune(element, levels - 1) for element in value[:50]]
+    if isinstance(value, dict):
+        return {key[:200]: _prune(value[key], levels - 1) for key in list(value)[:50]}
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return f"{float(value):g}" if abs(value) < 2**1000 else "a huge number"
+    return value[:201] if isinstance(value, str) else value
 
 
 def _show_shape(shape):

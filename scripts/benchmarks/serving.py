@@ -166,7 +166,8 @@ def ask(port, bodies, clients, seconds):
         connection, times = http.client.HTTPConnection("127.0.0.1", port), []
         while time.perf_counter() < start + seconds:
             sent = time.perf_counter()
-            connection.request("POST", "/v1/models/imagesent:predict", bodies[(number + len(times)) % len(bodies)])
+            body = bodies[(number + len(times)) % len(bodies)]
+            connection.request("POST", "/v1/models/imagesent:predict", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             assert response.status == 200, response.read()
             response.read()

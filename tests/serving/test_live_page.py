@@ -33,7 +33,7 @@ def address(model, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("models") / "imagesent"
     export_saved_model(model, folder)
-    with Server({"imagesent": folder}, rest_port=0, grpc_port=None) as server:
+    with Server({"imagesent": folder}, rest_port=0, grpc_port=None, cors=True) as server:
         yield f"http://127.0.0.1:{server.rest_port}/"
 
 
@@ -160,7 +160,10 @@ def test_dropped_and_pasted_photos(page, photo, way):
 def test_the_camera(page):
     page.click("#camera")
     page.wait_for_selector("#shoot")
-    page.wait_for_function("document.getElementById('video').videoWidth > 0")
+    for _ in range(600):  # the page's policy allows no wait_for_function, which is an eval
+        if page.evaluate("document.getElementById('video').videoWidth > 0"):
+            break
+        page.wait_for_timeout(50)
     page.click("#shoot")
     page.wait_for_selector("#regions li")
     assert page.locator("#video").is_hidden() and page.locator("#photo").is_visible()
@@ -222,7 +225,7 @@ def test_a_box_of_ones_own_gets_its_caption(page, model, photo):
     page.mouse.down()
     page.mouse.move(*places[1], steps=3)
     page.mouse.up()
-    page.wait_for_function(f"document.querySelectorAll('#regions li').length > {before}")
+    page.locator("#regions li").nth(before).wait_for()
     box = page.evaluate("state.regions.at(-1).box")
     assert box == pytest.approx([0.2, 0.3, 0.7, 0.9], abs=0.01)
     found = model.describe_box(tf.constant([photo.read_bytes()]), tf.constant([box]))

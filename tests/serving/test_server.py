@@ -1,7 +1,8 @@
 """The server against TF Serving's behaviour, on a small model, by REST and by tensorflow-serving-api's stubs."""
 
 import base64
-import urllib.request
+import gzip
+import json
 
 import grpc
 import numpy as np
@@ -11,9 +12,12 @@ from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
+    regression_pb2,
 )
 
 from keras_imagesent.errors import InputError
@@ -25,7 +29,8 @@ from tests.serving.toy import GOOD, ask
 
 @pytest.fixture(scope="module")
 def server(models):
-    with Server({"toy": models / "toy"}, rest_port=0, grpc_port=0, max_batch_size=8, max_body_bytes=20_000) as running:
+    limits = {"max_batch_size": 8, "max_queued_rows": 16, "max_body_bytes": 20_000}
+    with Server({"toy": models / "toy"}, rest_port=0, grpc_port=0, **limits) as running:
         yield running
 
 
@@ -69,6 +74,10 @@ def test_predict_in_column_form(server):
 PREDICT = "/v1/models/toy:predict"
 
 
+def nested(levels):
+    return [nested(levels - 1)] if levels else 1.0
+
+
 @pytest.mark.parametrize(
     ("path", "body", "code", "message"),
     [
@@ -107,9 +116,25 @@ PREDICT = "/v1/models/toy:predict"
         (PREDICT, {"inputs": {"x": 1, "text": "a"}}, 400, "must be string of shape (None,), got"),
         (PREDICT, {"signature_name": "z", "instances": [1]}, 400, 'name: "z" not found in signature def'),
         (PREDICT, {"signature_name": 3}, 400, "'signature_name' key must be a string value."),
-        (PREDICT, {"instances": [GOOD] * 9}, 400, "Task size 9 is larger than maximum input batch size 8"),
+        (PREDICT, {"instances": [GOOD] * 17}, 400, "Task size 17 is larger than maximum input batch size 16"),
         (PREDICT, b" " * 20_001, 413, "larger than 20000 bytes"),
-        ("/v1/models/toy:classify", {}, 400, "predict signatures only"),
+        ("/v1/models/toy:classify", {}, 400, "When method is classify, key 'examples' is expected and was not found"),
+        (
+            "/v1/models/toy:regress",
+            {"examples": [{}]},
+            400,
+            "to be tensorflow/serving/regress. Was: tensorflow/serving/p",
+        ),
+        ("/v1/models/none:classify", {"examples": [{}]}, 404, "Servable not found for request: Latest(none)"),
+        (f"/v1/models/toy/versions/{2**63}:predict", {}, 400, f"Failed to convert version: {2**63} to numeric."),
+        (f"/v1/models/toy/versions/{'9' * 5000}", None, 400, "Failed to convert version: 999"),
+        (PREDICT, b'{"instances": [' + b"9" * 5000 + b"]}", 400, "Number too big to be stored in double."),
+        (PREDICT, b'{"inputs": {"x": [' + b"9" * 400 + b'], "text": "a"}}', 400, "too big to be stored in double"),
+        (PREDICT, {"inputs": {"x": nested(65), "text": ["a"]}}, 400, "nested more than 16 deep"),
+        (PREDICT, {"inputs": {"x": nested(400), "text": ["a"]}}, 400, "nested more than 16 deep"),
+        (PREDICT, {"instances": nested(900)}, 400, "expecting list of objects"),
+        (PREDICT, b'{"instances": [{"x": 1, "text": "\\ud800"}]}', 400, "The surrogate pair in string is invalid."),
+        (PREDICT, b'{"\\udfff": 1}', 400, "The surrogate pair in string is invalid."),
     ],
 )
 def test_refusals_in_tf_servings_words(server, path, body, code, message):
@@ -118,14 +143,21 @@ def test_refusals_in_tf_servings_words(server, path, body, code, message):
     assert message in answer["error"]
 
 
-def test_cors(server):
-    url = f"http://127.0.0.1:{server.rest_port}/v1/models/toy:predict"
-    with urllib.request.urlopen(urllib.request.Request(url, method="OPTIONS")) as response:
-        assert response.headers["Access-Control-Allow-Origin"] == "*"
-        assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(url, b"{}")
-    assert refused.value.headers["Access-Control-Allow-Origin"] == "*"  # else a page cannot read the error
+def test_more_rows_than_a_batch_are_split(server):
+    rows = [{"x": float(x), "text": str(x)} for x in range(13)]
+    code, answer = ask(server, PREDICT, {"instances": rows})
+    assert code == 200
+    assert [row["y"] for row in answer["predictions"]] == [2.0 * x for x in range(13)]
+    assert [row["batch_rows"] for row in answer["predictions"]] == [8] * 8 + [5] * 5
+
+
+def test_gzip_bodies_are_unpacked_within_the_limit(server):
+    body = gzip.compress(json.dumps({"instances": [GOOD]}).encode())
+    assert ask(server, PREDICT, body, **{"Content-Encoding": "gzip"})[1]["predictions"][0]["y"] == 2.0
+    bomb = gzip.compress(b" " * 10_000_000)
+    assert ask(server, PREDICT, bomb, **{"Content-Encoding": "gzip"})[0] == 413
+    assert ask(server, PREDICT, b"{}", **{"Content-Encoding": "gzip"})[0] == 400
+    assert ask(server, PREDICT, b"{}", **{"Content-Encoding": "br"})[0] == 415
 
 
 def predict_request(**inputs):
@@ -160,7 +192,17 @@ def test_grpc_predict(server):
         (lambda r: r.inputs.pop("x"), "INVALID_ARGUMENT", "Missing but required: {x}."),
         (lambda r: r.inputs["z"].CopyFrom(r.inputs["x"]), "INVALID_ARGUMENT", "Sent extra: {z}."),
         (lambda r: r.inputs["x"].CopyFrom(r.inputs["text"]), "INVALID_ARGUMENT", "must be float32"),
-        (lambda r: r.inputs["x"].Clear(), "INVALID_ARGUMENT", "tensor parsing error: x"),
+        (lambda r: r.inputs["x"].Clear(), "INVALID_ARGUMENT", "input x must be float32 of shape (None,), got type 0"),
+        (lambda r: r.output_filter.extend(["y", "y"]), "INVALID_ARGUMENT", "duplicate output tensor alias: y"),
+        (lambda r: setattr(r.inputs["x"], "dtype", 20), "INVALID_ARGUMENT", "got resource of shape (1,)"),
+        (lambda r: setattr(r.inputs["x"], "dtype", 999), "INVALID_ARGUMENT", "got type 999 of shape (1,)"),
+        (lambda r: setattr(r.inputs["x"].tensor_shape.dim[0], "size", -1), "INVALID_ARGUMENT", "tensor parsing error"),
+        (
+            lambda r: setattr(r.inputs["x"].tensor_shape.dim[0], "size", 10**8),
+            "INVALID_ARGUMENT",
+            "larger than 20000 b",
+        ),
+        (lambda r: setattr(r.model_spec, "version_label", "new"), "INVALID_ARGUMENT", "version label: new"),
         (lambda r: r.output_filter.append("z"), "INVALID_ARGUMENT", "output tensor alias not found in signature: z"),
     ],
 )
@@ -180,15 +222,24 @@ def test_grpc_metadata_status_and_what_is_not_offered(server):
     request.model_spec.name = "toy"
     signatures = get_model_metadata_pb2.SignatureDefMap()
     prediction.GetModelMetadata(request, timeout=20).metadata["signature_def"].Unpack(signatures)
-    assert set(signatures.signature_def) == {"serving_default", "one"}
+    assert set(signatures.signature_def) == {"serving_default", "one", "__saved_model_init_op"}
     status = get_model_status_pb2.GetModelStatusRequest()
     status.model_spec.name = "toy"
     models = model_service_pb2_grpc.ModelServiceStub(channel)
     (version,) = models.GetModelStatus(status, timeout=20).model_version_status
     assert (version.version, version.state) == (1, get_model_status_pb2.ModelVersionStatus.AVAILABLE)
-    with pytest.raises(grpc.RpcError) as refused:
-        prediction.Classify(classification_pb2.ClassificationRequest(), timeout=20)
-    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    spec = {"name": "toy"}
+    refusals = [
+        (prediction.Classify, classification_pb2.ClassificationRequest(model_spec=spec), "serving/classify. Was: tens"),
+        (prediction.Regress, regression_pb2.RegressionRequest(model_spec=spec), "serving/regress. Was: tensorflow/"),
+        (prediction.MultiInference, inference_pb2.MultiInferenceRequest(tasks=[{"model_spec": spec}] * 2), "method_na"),
+        (prediction.MultiInference, inference_pb2.MultiInferenceRequest(), "Inference request with no tasks"),
+        (models.HandleReloadConfigRequest, model_management_pb2.ReloadConfigRequest(), "start the server with --allow"),
+    ]
+    for method, message, text in refusals:
+        with pytest.raises(grpc.RpcError) as refused:
+            method(message, timeout=20)
+        assert text in refused.value.details()
 
 
 @pytest.mark.parametrize("way", ["http", "grpc"])

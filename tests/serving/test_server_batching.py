@@ -15,7 +15,7 @@ class Door:
     def __init__(self):
         self.open, self.entered, self.batches = threading.Event(), threading.Event(), []
 
-    def __call__(self, inputs):
+    def __call__(self, inputs, stop):
         self.entered.set()
         assert self.open.wait(20)
         self.batches.append(inputs["x"].tolist())

@@ -18,7 +18,8 @@ import tensorflow as tf
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.serving.client import Client
-from keras_imagesent.serving.server import Server, read_models_config
+from keras_imagesent.serving.server import Server
+from keras_imagesent.serving.server_config import ModelConfig, read_batching_config, read_models_config
 from keras_imagesent.serving.server_models import ModelVersion
 from keras_imagesent.serving.warmup import read_warmup, write_warmup
 from tests.serving.toy import GOOD, ask, save_toy
@@ -70,7 +71,10 @@ def test_a_new_version_takes_over_without_a_dropped_request(models, tmp_path):
             client.join()
         assert {code for code, _ in answers} == {200}
         assert (answers[0][1], answers[-1][1]) == (2.0, 5.0)
-        assert Client(f"grpc://127.0.0.1:{server.grpc_port}", "toy").status() == [(2, "AVAILABLE"), (1, "END")]
+        by_grpc = Client(f"grpc://127.0.0.1:{server.grpc_port}", "toy")
+        while by_grpc.status() != [(2, "AVAILABLE"), (1, "END")]:  # UNLOADING until the last answer is out
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
         (tmp_path / "toy" / "3").mkdir()
         (tmp_path / "toy" / "3" / "saved_model.pb").write_bytes(b"not a model")
@@ -124,7 +128,7 @@ def test_folders_and_configs_that_are_wrong(tmp_path):
     with pytest.raises(InputError, match="is not a models.config"):
         read_models_config(config)
     config.write_text('model_config_list { config { name: "a" base_path: "/models/b" model_platform: "tensorflow" } }')
-    assert read_models_config(config) == {"a": tmp_path / "b"}
+    assert read_models_config(config) == {"a": ModelConfig(tmp_path / "b")}
 
 
 def test_shipped_configs_say_what_tf_serving_takes():
@@ -136,31 +140,28 @@ def test_shipped_configs_say_what_tf_serving_takes():
         "model_config_file": "/models/models.config",
         "enable_batching": "true",
         "batching_parameters_file": "/models/batching.config",
-        "rest_api_enable_cors_support": "true",
     }
-    assert read_models_config(SAVED_MODELS / "models.config") == {"imagesent": SAVED_MODELS / "imagesent"}
-    batching = dict(re.findall(r"^(\w+) { value: (\d+) }$", (SAVED_MODELS / "batching.config").read_text(), re.M))
+    assert read_models_config(SAVED_MODELS / "models.config") == {"imagesent": ModelConfig(SAVED_MODELS / "imagesent")}
+    batching = read_batching_config(SAVED_MODELS / "batching.config")
+    assert len(batching) == 4
     ours = inspect.signature(Server).parameters
-    assert int(batching.pop("max_batch_size")) == ours["max_batch_size"].default
-    assert int(batching.pop("batch_timeout_micros")) == 1e6 * ours["batch_wait_seconds"].default
-    assert int(batching.pop("num_batch_threads")) == ours["batch_threads"].default
-    assert int(batching.pop("max_enqueued_batches")) * 32 == ours["max_queued_rows"].default
-    assert not batching
+    assert batching == {name: ours[name].default for name in batching}
 
 
 SLOW_SERVER = """
-import sys, time
+import os, sys, time
 from keras_imagesent.serving import server_models
 from keras_imagesent.serving.server import Server
 call = server_models.ModelVersion.call
-def slow(self, signature, inputs):
+def slow(self, signature, inputs, stop):
     time.sleep(0.4)
-    return call(self, signature, inputs)
+    return call(self, signature, inputs, stop)
 server = Server({"toy": sys.argv[1]}, rest_port=0, grpc_port=0, max_batch_size=2, max_queued_rows=2, batch_threads=1)
 server_models.ModelVersion.call = slow
 print(server.rest_port, server.grpc_port, flush=True)
 server.run()
 print("finished", flush=True)
+os._exit(0)  # as `imagesent serve` does
 """
 
 

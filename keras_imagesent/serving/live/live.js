@@ -13,11 +13,12 @@ function address() {
 
 async function predict(signature, inputs) {
   const model = $("model").value.trim() || "imagesent";
+  const key = $("key").value.trim();
   let response;
   try {
     response = await fetch(`${address()}/v1/models/${encodeURIComponent(model)}:predict`, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", ...(key && { Authorization: `Bearer ${key}` }) },
       body: JSON.stringify({ signature_name: signature, inputs }),
     });
   } catch {
@@ -26,6 +27,7 @@ async function predict(signature, inputs) {
   let answer = null;
   try { answer = await response.json(); } catch { /* not JSON: some other server */ }
   if (answer && /signature/i.test(answer.error || "")) throw new Error(`The model “${model}” does not answer “${signature}”. Export it anew: imagesent export.`);
+  if (response.status === 401) throw new Error("The server wants its key. There is a field for it under Server, at the end of the page.");
   if (response.status === 404) throw new Error(`The server at ${address()} has no model called “${model}”. Its name is under Server, at the end of the page.`);
   if (response.status === 413) throw new Error("The photo is too large for the server. Try a smaller one.");
   if (response.status === 503 || response.status === 504) throw new Error("The server is busy. Try again in a moment.");

@@ -11,6 +11,7 @@ function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") node.style.cssText = value; // as an attribute the Content-Security-Policy refuses it
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
   }
   node.append(...children);
