@@ -12,7 +12,7 @@ HELP = "answer with what `imagesent export --format onnx` wrote there, without T
 
 
 def load_answers(signatures, exported, needs_tensorflow, captions=1, beta=None, **settings):
-    """A model with `read` and `predict` (see `ExportedModel`) for these signatures.
+    """A model with `predict` and `describe_whole` (see `ExportedModel`) for these signatures.
 
     Args:
         signatures: what will be asked of it.
@@ -65,17 +65,27 @@ class InTensorFlow:
     def confidence(self):
         return self.model.captioner.settings.get("confidence")
 
-    def read(self, photos):
-        return photos
+    def describe_whole(self, photos):
+        import tensorflow as tf
+
+        answers = self.model.describe_whole(tf.constant(photos))
+        return {part: _numpy(answer) for part, answer in answers.items()}
+
+    def describe_boxes(self, photos, boxes):
+        """The captions of the same boxes (N,4) in each photo, as arrays (B,N)."""
+        import tensorflow as tf
+
+        return _numpy(self.model.describe_boxes(tf.constant(photos), tf.constant([boxes] * len(photos))))
 
     def predict(self, signature, photos=(), sentences=()):
         import tensorflow as tf
 
         given = [tf.constant(values) for values in (photos, sentences) if len(values)]
-        answer = getattr(self.model, signature)(*given)
-        return {name: _plain(value.numpy()) for name, value in answer.items()}
+        return _numpy(getattr(self.model, signature)(*given))
 
 
-def _plain(values):
-    """Bytes become text; numbers stay as they are."""
-    return np.vectorize(bytes.decode, otypes=[object])(values) if values.dtype == object else values
+def _numpy(answer):
+    """Tensors as arrays; bytes become text."""
+    arrays = {name: value.numpy() for name, value in answer.items()}
+    text = np.vectorize(bytes.decode, otypes=[object])
+    return {name: text(values) if values.dtype == object else values for name, values in arrays.items()}

@@ -13,6 +13,7 @@ import json
 from keras_imagesent.cli.answers import HELP, load_answers
 from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
 from keras_imagesent.errors import InputError
+from keras_imagesent.runtime.description import describe_photos
 
 
 def add_arguments(parser):
@@ -61,30 +62,22 @@ def run(args):
         beta=args.beta,
     )
     for paths, contents in read_in_batches(photos, complain):
-        if boxes:
-            import tensorflow as tf
-
-            describe_boxes(args, model.model, paths, tf.constant(contents), boxes, complain, len(photos) > 1)
-            continue
-        contents = model.read(contents)
-        found = model.predict("describe", contents)
-        sentences = [captions[0] for captions in model.predict("caption", contents)["captions"]]
-        aligned = model.predict("align", contents, sentences)
-        for row, path in enumerate(paths):
-            status = found["status"][row]
-            if status != "ok":
-                complain(path, status)
+        answers = describe_boxes(model, contents, boxes) if boxes else describe_photos(model, contents, args.regions)
+        for path, answer in zip(paths, answers, strict=True):
+            if isinstance(answer, InputError):
+                complain(path, answer)
                 continue
-            description = describe(found, aligned, sentences[row], row, args.regions)
             if args.json:
-                print(json.dumps({"photo": str(path), **description}), flush=True)
+                print(json.dumps({"photo": str(path), **answer}), flush=True)
+            elif boxes:
+                for text, region in zip(args.box, answer["regions"], strict=True):
+                    print(f"{path}\t{text}\t{region['caption']}", flush=True)
             else:
-                print(text_of(path, description), flush=True)
+                print(text_of(path, answer), flush=True)
             if args.picture:
                 from keras_imagesent.report.pictures import draw_regions
 
-                regions = description["regions"]
-                columns = [[region[key] for region in regions] for key in ("box", "caption", "log_prob")]
+                columns = [[region[key] for region in answer["regions"]] for key in ("box", "caption", "log_prob")]
                 draw_regions(path, *columns).save(picture_path(args.picture, path, len(photos) > 1))
     return complain.exit_status
 
@@ -101,60 +94,15 @@ def parse_box(text):
     return box
 
 
-def describe_boxes(args, model, paths, contents, boxes, complain, several):
-    """Prints (and draws) the caption of each box of one's own in each photo."""
-    import tensorflow as tf
-
+def describe_boxes(model, contents, boxes):
+    """The captions of one's own boxes in each photo, in the form of `describe_photos`."""
+    found = model.describe_boxes(contents, boxes)
     answers = []
-    for box in boxes:
-        found = model.describe_box(contents, tf.constant([box] * len(paths)))
-        answers.append({name: value.numpy() for name, value in found.items()})
-    for row, path in enumerate(paths):
-        status = answers[0]["status"][row].decode()
-        if status != "ok":
-            complain(path, status)
-            continue
-        captions = [answer["captions"][row].decode() for answer in answers]
-        log_probs = [round(float(answer["log_probs"][row]), 4) for answer in answers]
-        if args.json:
-            each = zip(boxes, captions, log_probs, strict=True)
-            regions = [{"box": box, "caption": caption, "log_prob": value} for box, caption, value in each]
-            print(json.dumps({"photo": str(path), "regions": regions}), flush=True)
-        else:
-            for text, caption in zip(args.box, captions, strict=True):
-                print(f"{path}\t{text}\t{caption}", flush=True)
-        if args.picture:
-            from keras_imagesent.report.pictures import draw_regions
-
-            draw_regions(path, boxes, captions, log_probs).save(picture_path(args.picture, path, several))
-
-
-def describe(found, aligned, caption, row, most):
-    """One photo's answer: its caption, whose phrases point into its regions, and the regions."""
-    from keras_imagesent.alignment.phrases import group_phrases
-
-    regions = [
-        {
-            "region": region,
-            "box": [round(float(corner), 4) for corner in found["boxes"][row, region]],
-            "box_score": round(float(found["box_scores"][row, region]), 4),
-            "label": found["labels"][row][region] or None,
-            "caption": found["captions"][row][region],
-            "log_prob": round(float(found["log_probs"][row, region]), 4),
-        }
-        for region in range(min(most, int(found["number_of_regions"][row])))
-    ]
-    words = [word for word in aligned["words"][row] if word]
-    phrases = [
-        {
-            "words": " ".join(words[phrase.first : phrase.last + 1]),
-            "region": phrase.region,
-            "box": [round(float(corner), 4) for corner in aligned["boxes"][row, phrase.region]],
-            "score": round(phrase.score, 4),
-        }
-        for phrase in group_phrases(aligned["phrase_regions"][row][: len(words)], aligned["similarity"][row])
-    ]
-    return {"caption": caption, "phrases": phrases, "regions": regions}
+    for status, captions, log_probs in zip(found["status"], found["captions"], found["log_probs"], strict=True):
+        rows = zip(boxes, captions, log_probs, strict=True)
+        regions = [{"box": box, "caption": text, "log_prob": round(float(value), 4)} for box, text, value in rows]
+        answers.append({"regions": regions} if status[0] == "ok" else InputError(status[0]))
+    return answers
 
 
 def text_of(path, description):

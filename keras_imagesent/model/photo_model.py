@@ -149,11 +149,85 @@ class PhotoModel(tf.Module):
         """Photos (B,) -> the n best `captions`, their `log_probs` (B,N), `status` (B,)."""
         pixels, status = self._decode(image_bytes)
         if self.rerank:
-            found = self._extract(pixels)
-            frame = found["region_features"][:, 0]
+            return self._caption(status, self._extract(pixels))
+        return self._caption(status, frame=self.frame_features(pixels))
+
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
+    def describe(self, image_bytes):
+        """Photos (B,) -> `boxes` (B,R,4), and for each region (B,R) `box_scores`, the detector's `labels`, a caption
+        and its log probability."""
+        pixels, status = self._decode(image_bytes)
+        return self._describe(status, self._extract(pixels))
+
+    @tf.function(input_signature=[IMAGE_BYTES, BOX], autograph=False)
+    def describe_box(self, image_bytes, box):
+        """Photos (B,) and a box of one's own in each (B,4), in 0..1 -> `captions` and `log_probs` (B,)."""
+        found = self.describe_boxes(image_bytes, box[:, None])
+        return {name: found[name][:, 0] for name in ("captions", "log_probs", "status")}
+
+    @tf.function(autograph=False)  # no signature: one graph for each number of boxes
+    def describe_boxes(self, image_bytes, boxes):
+        """Photos (B,) and N boxes of one's own in each (B,N,4), in 0..1 -> `captions`, `log_probs`, `status` (B,N)."""
+        pixels, status = self._decode(image_bytes)
+        corners = tf.clip_by_value(boxes, 0.0, 1.0)
+        status = tf.broadcast_to(status[:, None], tf.shape(corners)[:2])
+        good = tf.reduce_all(corners[..., :2] < corners[..., 2:], axis=2) & (status == OK)  # NaN is no box either
+        frame = tf.constant([0.0, 0.0, 1.0, 1.0])
+        own = tf.where(good[..., None], corners, frame)
+        own = tf.concat([tf.broadcast_to(frame, tf.shape(own[:, :1])), own], axis=1)  # the frame first: (B,1+N,4)
+        token_ids, log_probs = self.region_captions_of(self._pool([self.backbone(pixels, training=False), own]))
+        words = join_words(token_ids, self.region_captioner.vocabulary)
+        nothing = "a box has x0 < x1 and y0 < y1, all from 0 to 1"
+        return {
+            "captions": tf.where(good, words[:, 1:], ""),
+            "log_probs": tf.where(good, log_probs[:, 1:], 0.0),
+            "status": tf.where(good | (status != OK), status, nothing),
+        }
+
+    @tf.function(input_signature=[IMAGE_BYTES, SENTENCES], autograph=False)
+    def align(self, image_bytes, sentences):
+        """Photos and sentences (B,) -> each word's region by the MRF, the similarities that decide it, with the
+        detector's prior in full (`phrase_words`), and the score as trained (Eq. 8)."""
+        pixels, status = self._decode(image_bytes)
+        return self._align(status, self._extract(pixels), sentences)
+
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
+    def describe_whole(self, image_bytes):
+        """Photos (B,) -> what `caption`, `describe` and `align` (of the best caption) say of them, by these names;
+        each photo is decoded and looked at once."""
+        pixels, status = self._decode(image_bytes)
+        found = self._extract(pixels)
+        captions = self._caption(status, found)
+        return {
+            "caption": captions,
+            "describe": self._describe(status, found),
+            "align": self._align(status, found, captions["captions"][:, 0]),
+        }
+
+    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
+    def embed_image(self, image_bytes):
+        """Photos (B,) -> the region vectors `regions` (B,R,D) (Eq. 1), `region_mask`, `boxes`, `box_scores`."""
+        pixels, status = self._decode(image_bytes)
+        return self._embed_image(status, self._extract(pixels))
+
+    @tf.function(input_signature=[SENTENCES], autograph=False)
+    def embed_sentence(self, sentences):
+        """Sentences (B,) -> the word vectors `word_vectors` (B,T,D) (Eq. 6), `token_ids` and `word_mask` (B,T)."""
+        _, token_ids, _ = self._tokenize(sentences)
+        mask = token_ids > 0
+        vectors = self.sentence_encoder({"token_ids": token_ids})
+        vectors = tf.where(mask[:, :, None], vectors, 0.0)
+        return {"word_vectors": vectors, "token_ids": token_ids, "word_mask": mask}
+
+    # --- the answers, from what the detector found ---
+
+    def _caption(self, status, found=None, frame=None):
+        """The answer of `caption` from the regions found or, without re-ranking, from the frame's vector (B,F)."""
+        frame = found["region_features"][:, 0] if frame is None else frame
+        if self.rerank:
             token_ids, log_probs = self._rerank(*self.captions_of(frame, captions=self.beam), found)
         else:
-            token_ids, log_probs = self.captions_of(self.frame_features(pixels))
+            token_ids, log_probs = self.captions_of(frame)
         decoded = status == OK
         return {
             "captions": tf.where(decoded[:, None], join_words(token_ids, self.captioner.vocabulary), ""),
@@ -161,14 +235,8 @@ class PhotoModel(tf.Module):
             "status": status,
         }
 
-    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
-    def describe(self, image_bytes):
-        """Photos (B,) -> `boxes` (B,R,4), and for each region (B,R) `box_scores`, the detector's `labels`, a caption
-        and its log probability."""
-        pixels, status = self._decode(image_bytes)
-        found = self._extract(pixels)
-        decoded = status == OK
-        mask = found["region_mask"] & decoded[:, None]
+    def _describe(self, status, found):
+        mask = found["region_mask"] & (status == OK)[:, None]
         token_ids, log_probs = self.region_captions_of(found["region_features"])
         words = join_words(token_ids, self.region_captioner.vocabulary)
         return {
@@ -181,29 +249,8 @@ class PhotoModel(tf.Module):
             "status": status,
         }
 
-    @tf.function(input_signature=[IMAGE_BYTES, BOX], autograph=False)
-    def describe_box(self, image_bytes, box):
-        """Photos (B,) and a box of one's own in each (B,4), in 0..1 -> `captions` and `log_probs` (B,)."""
-        pixels, status = self._decode(image_bytes)
-        corners = tf.clip_by_value(box, 0.0, 1.0)
-        good = tf.reduce_all(corners[:, :2] < corners[:, 2:], axis=1) & (status == OK)  # NaN is no box either
-        frame = tf.constant([0.0, 0.0, 1.0, 1.0])
-        own = tf.where(good[:, None], corners, frame)
-        boxes = tf.stack([tf.broadcast_to(frame, tf.shape(own)), own], axis=1)  # (B,2,4)
-        token_ids, log_probs = self.region_captions_of(self._pool([self.backbone(pixels, training=False), boxes]))
-        words = join_words(token_ids, self.region_captioner.vocabulary)
-        nothing = "a box has x0 < x1 and y0 < y1, all from 0 to 1"
-        return {
-            "captions": tf.where(good, words[:, 1], ""),
-            "log_probs": tf.where(good, log_probs[:, 1], 0.0),
-            "status": tf.where(good | (status != OK), status, nothing),
-        }
-
-    @tf.function(input_signature=[IMAGE_BYTES, SENTENCES], autograph=False)
-    def align(self, image_bytes, sentences):
-        """Photos and sentences (B,) -> each word's region by the MRF, the similarities that decide it, with the
-        detector's prior in full (`phrase_words`), and the score as trained (Eq. 8)."""
-        images = self._embed_image(image_bytes)
+    def _align(self, status, found, sentences):
+        images = self._embed_image(status, found)
         typed, token_ids, place = self._tokenize(sentences)
         mask = images["region_mask"]
         word_mask = (token_ids > 0) & tf.reduce_any(mask, axis=1)[:, None]
@@ -223,20 +270,6 @@ class PhotoModel(tf.Module):
             "score": aligned["score"],
             "status": images["status"],
         }
-
-    @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
-    def embed_image(self, image_bytes):
-        """Photos (B,) -> the region vectors `regions` (B,R,D) (Eq. 1), `region_mask`, `boxes`, `box_scores`."""
-        return self._embed_image(image_bytes)
-
-    @tf.function(input_signature=[SENTENCES], autograph=False)
-    def embed_sentence(self, sentences):
-        """Sentences (B,) -> the word vectors `word_vectors` (B,T,D) (Eq. 6), `token_ids` and `word_mask` (B,T)."""
-        _, token_ids, _ = self._tokenize(sentences)
-        mask = token_ids > 0
-        vectors = self.sentence_encoder({"token_ids": token_ids})
-        vectors = tf.where(mask[:, :, None], vectors, 0.0)
-        return {"word_vectors": vectors, "token_ids": token_ids, "word_mask": mask}
 
     def _caption_features(self, image_features):
         finite = tf.reduce_all(tf.abs(image_features) <= LARGEST_FEATURE, axis=1)  # False for NaN as well
@@ -321,9 +354,7 @@ class PhotoModel(tf.Module):
         """What is known of the regions (`region_features`, `box_scores`, ...) -> their vectors (B,R,D) (Eq. 1)."""
         return self.region_encoder(region_inputs(self.region_encoder, found))
 
-    def _embed_image(self, image_bytes):
-        pixels, status = self._decode(image_bytes)
-        found = self._extract(pixels)
+    def _embed_image(self, status, found):
         mask = found["region_mask"] & (status == OK)[:, None]
         regions = self.regions_of(found)
         return {

@@ -173,6 +173,22 @@ class ExportedModel:
             photos
         )
 
+    def describe_whole(self, photos: Sequence[Photo]) -> dict:
+        """What `caption`, `describe` and `align` (of the best caption) say of photos that are read once.
+
+        Example:
+            >>> sorted(model.describe_whole([jpeg]))
+            ['align', 'caption', 'describe']
+        """
+        seen = self.read(photos)
+        captions = self.predict("caption", seen)
+        best = [texts[0] for texts in captions["captions"]]
+        return {
+            "caption": captions,
+            "describe": self.predict("describe", seen),
+            "align": self.predict("align", seen, best),
+        }
+
     def _caption(self, photos):
         said = self._run("captioner", photos.values)
         ok = np.broadcast_to(photos.ok[:, None], said["log_probs"].shape)

@@ -9,9 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from keras_imagesent.cli.main import main
+from keras_imagesent.regions.photo import decode_pixels
 from tests.serving.tiny import tiny_photo_model
 
 
@@ -182,6 +184,21 @@ def test_captions_beside_the_photos_and_not_sure(folder, tmp_path, capsys):
     assert main([*command, "--min-confidence", "1", "--alt-text", str(tmp_path / "alt.html")]) == 0
     out = capsys.readouterr().out
     assert out.count("not sure (0.") == 3 and "<img" not in (tmp_path / "alt.html").read_text()
+
+
+@pytest.mark.parametrize("typed", [[], ["--box", "0,0,1,1", "--box", "0.1,0.2,0.5,0.9"]])
+def test_describe_decodes_a_photo_once(folder, capsys, monkeypatch, typed):
+    decoded = []
+
+    def counted(image_bytes, size):
+        tf.py_function(lambda photos: decoded.append(len(photos)), [image_bytes], [])
+        return decode_pixels(image_bytes, size)
+
+    monkeypatch.setattr("keras_imagesent.model.photo_model.decode_pixels", counted)
+    given = ("backbone", "region_captioner") if typed else ("backbone", "detector", "alignment", "captioner")
+    given = models(folder, *dict.fromkeys([*given, "region_captioner"]))
+    assert main(["describe", str(folder / "photos/red.jpg"), *given, *typed]) == 0
+    assert capsys.readouterr().out and decoded == [1]
 
 
 def test_my_box_gets_the_caption_of_that_region(folder, capsys):

@@ -75,7 +75,11 @@ def test_layout_and_assets(model, version):
     assert stored < 1.2 * 4 * weights + 20_000  # every weight once
     graph = read_saved_model(str(version)).meta_graphs[0].graph_def
     names = [function.signature.name.rsplit("_", 1)[0] for function in graph.library.function]
-    assert [names.count(f"__inference_{name}") for name in ("_decode", "_extract", "align")] == [1, 1, 1]  # graphs too
+    assert [names.count(f"__inference_{name}") for name in ("_decode_photos", "_extract_regions", "align")] == [
+        1,
+        1,
+        1,
+    ]  # graphs too
 
 
 def test_signatures_are_named_and_batched(version):
