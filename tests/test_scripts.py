@@ -66,7 +66,8 @@ def test_says_what_to_install_when_venv_is_missing(make_venv, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "script", ["scripts/test", "scripts/make_venv", "scripts/demo", "scripts/broken_files", ".ci/run"]
+    "script",
+    ["scripts/test", "scripts/make_venv", "scripts/demo", "scripts/broken_files", "scripts/attack_server", ".ci/run"],
 )
 def test_scripts_can_be_run_and_parse(script):
     assert os.access(ROOT / script, os.X_OK)
