@@ -20,9 +20,10 @@ from keras_imagesent.regions import prepare as pipeline
 from keras_imagesent.regions.backbone import build_backbone
 from keras_imagesent.regions.detector import build_detector
 from keras_imagesent.regions.extractor import build_extractor
+from keras_imagesent.regions.squash import IMAGE_SIZE
 
 PHOTOS = int(os.environ.get("PHOTOS", 320))
-FLICKR8K = Path(__file__).resolve().parents[3] / "shared" / "flickr8k"
+FLICKR8K = Path(os.environ.get("FLICKR8K", Path(__file__).resolve().parents[3] / "shared" / "flickr8k"))
 BARE_BATCHES = 8
 CROPPED_PHOTOS, CROP_SIZE = 48, 224
 
@@ -35,7 +36,7 @@ def run():
     backbone, detector = load_networks()
     with tempfile.TemporaryDirectory() as folder:
         dataset = load_photos(Path(folder))
-        pixels = next(iter(pipeline.decoded_batches([pipeline.Job(None, 0, 1, dataset.photos[:16])], 384)))[0]
+        pixels = next(iter(pipeline.decoded_batches([pipeline.Job(None, 0, 1, dataset.photos[:16])], IMAGE_SIZE)))[0]
         bare = {
             "backbone alone": tf.function(backbone, autograph=False),
             "backbone and detector": tf.function(lambda x: (backbone(x), detector(x)), autograph=False),
@@ -49,7 +50,7 @@ def run():
         after = {name: rate_of(networks, pixels) for name, networks in bare.items()}
         agreement = compare_regions(backbone, detector, dataset.photos[:CROPPED_PHOTOS])
         size = sum(path.stat().st_size for path in (Path(folder) / "out").iterdir())
-    print(f"{len(dataset.photos)} photos, batches of 16, 384 pixels, float32, {os.cpu_count()} cores")
+    print(f"{len(dataset.photos)} photos, batches of 16, {IMAGE_SIZE} pixels, float32, {os.cpu_count()} cores")
     for name in bare:
         rate, cpu = (before[name] + after[name]) / 2
         print(
@@ -70,11 +71,11 @@ def compare_regions(backbone, detector, photos):
     """Pooled region vectors beside those of crops, in words."""
     extractors = {
         "pool": build_extractor(backbone, detector),
-        "crop": build_extractor(load_backbone(CROP_SIZE), detector, crop_from=384),
+        "crop": build_extractor(load_backbone(CROP_SIZE), detector, crop_from=IMAGE_SIZE),
     }
     jobs = [pipeline.Job(None, 0, 1, photos[start : start + 16]) for start in range(0, len(photos), 16)]
     batches = [
-        (pixels, job.photos) for job, (pixels, *_) in zip(jobs, pipeline.decoded_batches(jobs, 384), strict=True)
+        (pixels, job.photos) for job, (pixels, *_) in zip(jobs, pipeline.decoded_batches(jobs, IMAGE_SIZE), strict=True)
     ]
     vectors, seconds = {}, {}
     for name, extractor in extractors.items():
@@ -150,7 +151,7 @@ def rate_of(networks, pixels):
 def load_networks():
     """The shipped networks; random weights where there are none, which are as fast."""
     try:
-        return load_backbone(384), build_detector()
+        return load_backbone(IMAGE_SIZE), build_detector()
     except InputError as error:
         print(f"random weights: {error}")
         return build_backbone(weights=None), build_detector(weights=None)
