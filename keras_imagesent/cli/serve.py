@@ -10,6 +10,7 @@ example:
 """
 
 import os
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -81,6 +82,7 @@ def run(args):
     api_key = read_api_key(args.api_key_file)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     print(f"loading {', '.join(models)} ...", flush=True)
+    import_tensorflow()
     poll = args.config_poll_seconds
     server = Server(
         models,
@@ -109,6 +111,17 @@ def run(args):
     finished = server.run()
     # At once: Python takes seconds to free TensorFlow, and a call of the model that cannot be stopped would keep it.
     os._exit(0 if finished else 1)
+
+
+def import_tensorflow():
+    """Without Keras, which TensorFlow imports for its optimizers: a SavedModel needs none, and it takes a second."""
+    if "keras" in sys.modules:
+        return
+    sys.modules["keras"] = None  # "not installed", which TensorFlow bears
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        del sys.modules["keras"]
 
 
 def read_api_key(path):

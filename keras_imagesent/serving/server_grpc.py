@@ -274,7 +274,8 @@ class GrpcApi:
         if request.service not in ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"):
             raise ServingError("NOT_FOUND", "unknown service")
         status = health_pb2.HealthCheckResponse
-        answer = status(status=status.NOT_SERVING if self.draining else status.SERVING)
+        is_ready = self.store.is_warm and not self.draining
+        answer = status(status=status.SERVING if is_ready else status.NOT_SERVING)
         return answer.SerializeToString()
 
 

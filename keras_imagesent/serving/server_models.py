@@ -1,5 +1,6 @@
 """The models a server holds: version folders found, loaded, warmed up, replaced and let go."""
 
+import importlib.util
 import logging
 import threading
 import time
@@ -24,7 +25,6 @@ class ModelVersion:
 
     def __init__(self, name, folder):
         import tensorflow as tf
-        import tensorflow_text  # noqa: F401  registers the operations of the tokenizer
         from tensorflow.core.protobuf import saved_model_pb2
         from tensorflow.python.eager import cancellation
 
@@ -38,11 +38,21 @@ class ModelVersion:
         self.signature_defs = {
             key: value for key, value in serving.signature_def.items() if not key.startswith("__saved_model")
         }
+        _load_text_operations(tf)
         self._model = tf.saved_model.load(str(folder))
         self._tf, self._cancellation = tf, cancellation
-        for request in read_warmup(folder):
-            inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
-            self.call(request.model_spec.signature_name or DEFAULT_SIGNATURE, inputs)
+        self.warmup = read_warmup(folder)
+
+    def warm_up(self, most=None):
+        """Runs the recorded requests, or so many of them: TensorFlow prepares a signature at its first call."""
+        while self.warmup and most != 0:
+            request = self.warmup[0]
+            try:
+                inputs = {key: self._tf.make_ndarray(value) for key, value in request.inputs.items()}
+                self.call(request.model_spec.signature_name or DEFAULT_SIGNATURE, inputs)
+            finally:
+                self.warmup.remove(request)
+            most = None if most is None else most - 1
 
     def input_dtypes(self, signature):
         """Input name -> NumPy type (`object` for strings), by name."""
@@ -95,8 +105,9 @@ class ModelStore:
     """Serves the versions of each model that its config asks for and watches for others.
 
     A new version is loaded and warmed up beside the old one, then takes its place; requests under way keep the old one
-    alive until they are answered. A version that does not load is reported in the status, the old one stays, and it is
-    tried again when its files change: they may have been copied one by one.
+    alive until they are answered. When there is no old one, it is served after the first of its warm-up requests; the
+    others are run meanwhile, and `is_warm` says when they are done. A version that does not load is reported in the
+    status, the old one stays, and it is tried again when its files change: they may have been copied one by one.
 
     Args:
         models: model name -> its folder, of which the newest version is served, or a `ModelConfig`.
@@ -125,6 +136,10 @@ class ModelStore:
     @property
     def names(self):
         return list(self._configs)
+
+    @property
+    def is_warm(self):
+        return not any(model.warmup for loaded in list(self._serving.values()) for model in loaded.values())
 
     def get(self, name, version=None, label=None):
         """The loaded version, or NOT_FOUND in TF Serving's words."""
@@ -201,7 +216,17 @@ class ModelStore:
                 )
         return None
 
+    def _finish_warmup(self):
+        for model in [model for loaded in list(self._serving.values()) for model in loaded.values()]:
+            while model.warmup and not self._stop.is_set():
+                try:
+                    model.warm_up(1)
+                except Exception as error:
+                    log.warning("warming up %s failed: %s: %.300s", model.name, type(error).__name__, error)
+
     def _watch(self):
+        self._stop.wait(min(1.0, self._poll_seconds))  # the first request goes first
+        self._finish_warmup()
         while not self._stop.wait(self._poll_seconds):
             try:
                 if self._read_config and (models := self._read_config()) != self._configs:
@@ -229,6 +254,7 @@ class ModelStore:
             states[number] = ("LOADING", "OK", "")
             try:
                 model = ModelVersion(name, folders[number])
+                model.warm_up(most=None if loaded else 1)
             except Exception as error:
                 problem = as_serving_error(error)
                 self._failed_message = problem.message
@@ -256,6 +282,13 @@ class ModelStore:
 def _end(states, number):
     if states.get(number, ("",))[0] == "UNLOADING":
         states[number] = ("END", "OK", "")
+
+
+def _load_text_operations(tf):
+    """The tokenizer's operations, without the rest of tensorflow_text: that imports Keras, which takes a second."""
+    package = Path(importlib.util.find_spec("tensorflow_text").origin).parent
+    for library in sorted((package / "python" / "ops").glob("_*.so")):
+        tf.load_op_library(str(library))
 
 
 def _versions(folder):

@@ -257,8 +257,9 @@ class RestApi:
     def _ready(self):
         watcher = {"seconds_since_last_look": round(time.monotonic() - self.store.last_look, 1)}
         watcher["failed_looks"] = self.store.failed_looks
-        if self.draining:
-            return JSONResponse({"error": "shutting down", "watcher": watcher}, 503)
+        if self.draining or not self.store.is_warm:
+            reason = "shutting down" if self.draining else "warming up"
+            return JSONResponse({"error": reason, "watcher": watcher}, 503, headers={"Retry-After": "1"})
         versions = {name: self.store.get(name).number for name in self.store.names}
         return JSONResponse({"status": "ready", "models": versions, "watcher": watcher})
 

@@ -108,10 +108,31 @@ def test_warmup_round_trip(models, tmp_path, monkeypatch):
     assert (first.model_spec.name, first.model_spec.signature_name) == ("toy", "serving_default")
     assert tf.make_ndarray(first.inputs["text"]).tolist() == [b"\xff\xd8"]
     assert tf.make_ndarray(second.inputs["x"]).tolist() == [[1.0, 1.0]]
-    called, call = [], ModelVersion.call
-    monkeypatch.setattr(ModelVersion, "call", lambda *args: called.append(args[1]) or call(*args))
-    with Server({"toy": tmp_path / "toy"}, rest_port=0, grpc_port=None):
-        assert called == ["serving_default", "one"]  # before the first request
+    called, call, go_on = [], ModelVersion.call, threading.Event()
+
+    def slow_call(model, signature, *rest):
+        if signature == "one":
+            go_on.wait(20)
+        called.append(signature)
+        return call(model, signature, *rest)
+
+    monkeypatch.setattr(ModelVersion, "call", slow_call)
+    with Server({"toy": tmp_path / "toy"}, rest_port=0, grpc_port=None, poll_seconds=0.5) as server:
+        assert called == ["serving_default"]  # before the first request; the others beside it
+        code, answer = ask(server, "/readyz")
+        assert (code, answer["error"]) == (503, "warming up")
+        go_on.set()
+        deadline = time.monotonic() + 20
+        while ask(server, "/readyz")[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert called == ["serving_default", "one"]
+        shutil.copytree(tmp_path / "toy" / "1", tmp_path / "2")
+        os.replace(tmp_path / "2", tmp_path / "toy" / "2")
+        while ask(server, "/readyz")[1]["models"] != {"toy": 2}:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert called == ["serving_default", "one"] * 2  # a later version takes over when it is warm
 
 
 def test_folders_and_configs_that_are_wrong(tmp_path):
