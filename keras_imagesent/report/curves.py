@@ -6,7 +6,8 @@ from pathlib import Path
 
 from keras_imagesent.errors import InputError
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 400, 220, 52, 28, 12
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 400, 220, 70, 28, 12  # the longest label, -1.23e-05, fits left of the axis
+SHARES = ("bleu4", "cider")  # measures that the logs hold as parts of one; shown in percent
 COLOURS = ("var(--c4)", "var(--c3)")
 
 
@@ -24,7 +25,14 @@ def read_log(run):
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     columns = {name: [_number(row[name]) for row in rows] for name in (rows[0] if rows else {})}
-    return {name: values for name, values in columns.items() if any(v is not None for v in values)}
+    columns = {name: values for name, values in columns.items() if any(v is not None for v in values)}
+    return dict(_percent(name, values) for name, values in columns.items())
+
+
+def _percent(name, values):
+    if name.removeprefix("val_") not in SHARES:
+        return name, values
+    return f"{name}, %", [None if value is None else 100 * value for value in values]
 
 
 def draw_curves(log):
@@ -52,7 +60,7 @@ def _chart(lines):
         value = low + (high - low) * step / 4
         _, y = place(0, value)
         parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
     parts.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">epoch 1</text>')
     parts.append(f'<text x="{WIDTH - 10}" y="{HEIGHT - 8}" text-anchor="end">{epochs}</text>')
     for (name, line), colour in zip(lines.items(), COLOURS, strict=False):

@@ -7,7 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from keras_imagesent.data.atomic import write_whole
-from keras_imagesent.report.curves import draw_curves
+from keras_imagesent.report.overview import LENGTHS, overview
+from keras_imagesent.report.table import table_html
 
 PHOTOS_IN_A_FILE = 20
 SHARED = {
@@ -49,12 +50,13 @@ def write_report(out, title, photos, thumbnails, alignment=None, captions=None, 
     def page(name, body, scripts=()):
         write_whole(out / name, _page(title, pages, name, body, scripts))
 
-    page("index.html", _overview(pages, tables, logs or {}))
+    page("index.html", overview(pages, photos, thumbnails, alignment, captions, tables, logs))
     page("photos.html", _photos(alignment), ["data/summary.js", "listing.js", "photos.js"])
     if alignment:
         page("galleries.html", GALLERIES, ["data/summary.js", "data/sentences.js", "listing.js", "galleries.js"])
     if magnitudes:
-        page("magnitudes.html", _magnitudes(magnitudes))
+        lengths = "".join(table_html(table) for table in tables if table.get("name") in LENGTHS)
+        page("magnitudes.html", _magnitudes(magnitudes) + lengths)
     for name in ("galleries.html", "magnitudes.html"):  # of an earlier report into the same folder
         if name not in pages:
             (out / name).unlink(missing_ok=True)
@@ -95,52 +97,6 @@ def _write_data(out, photos, thumbnails, alignment, captions):
         write_whole(out / "data" / f"photos-{number:04d}.js", f"PHOTOS[{number}] = {part};\n")
     if alignment:
         write_whole(out / "data" / "sentences.js", f"const SENTENCES = {_json(alignment['sentences'])};\n")
-
-
-def _overview(pages, tables, logs):
-    parts = []
-    if tables:
-        parts.append("<h2>Tables</h2>" + "".join(map(table_html, tables)))
-    for run, log in logs.items():
-        parts.append(
-            f'<section class="card"><h2>Training: {escape(run)}</h2>{draw_curves(log)}{_log_table(log)}</section>'
-        )
-    links = "".join(
-        f'<li><a href="{name}">{label}</a>: {ABOUT[name]}</li>' for name, label in pages.items() if name in ABOUT
-    )
-    return f'<section class="card"><h2>To look at</h2><ul>{links}</ul></section>{"".join(parts)}'
-
-
-def table_html(table):
-    """One table of `imagesent evaluate` with what made it."""
-    columns, rows = table["columns"], table["rows"]
-    head = "".join(f'<th scope="col"{_right(_is_number(rows, i))}>{escape(str(c))}</th>' for i, c in enumerate(columns))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{_right(_is_number(rows, i))}>{_cell(value)}</td>" for i, value in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
-    note = f"<p class='soft'>{escape(table['note'])}</p>" if table.get("note") else ""
-    made = ", ".join(f"{name} {table[name]}" for name in ("split", "seed") if table.get(name) not in (None, ""))
-    command = f"<pre>{escape(table['command'])}</pre>" if table.get("command") else ""
-    return (
-        f'<section class="card"><div class="scroll"><table><caption>{escape(table["title"])}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
-        f"<p class='soft'>{escape(made)}</p>{command}</section>"
-    )
-
-
-def _log_table(log):
-    """The numbers behind the curves, for those who cannot see them."""
-    epochs = max((len(values) for values in log.values()), default=0)
-    rows = [[values[epoch] if epoch < len(values) else None for values in log.values()] for epoch in range(epochs)]
-    head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in log)
-    body = "".join("<tr>" + "".join(f'<td class="number">{_cell(v)}</td>' for v in row) + "</tr>" for row in rows)
-    return (
-        f"<details><summary>The same as numbers</summary><div class='scroll'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div></details>"
-    )
 
 
 def _photos(alignment):
@@ -222,34 +178,11 @@ def _page(title, pages, current, body, scripts):
 """
 
 
-def _cell(value):
-    if value is None:
-        return ""
-    if isinstance(value, (list, tuple)):  # mean and standard deviation
-        return " ± ".join(f"{part:.1f}" for part in value)
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1 else f"{value:.1f}" if abs(value) < 1e4 else f"{value:.0f}"
-    return escape(str(value))
-
-
-def _is_number(rows, column):
-    return any(isinstance(row[column], (int, float, list, tuple)) for row in rows if column < len(row))
-
-
-def _right(number):
-    return ' class="number"' if number else ""
-
-
 def _json(value):
     """JSON that may stand inside a script."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-ABOUT = {
-    "photos.html": "every photo with its sentences on its regions, its captions and its regions' captions",
-    "galleries.html": "each photo's best sentences, each sentence's best photos",
-    "magnitudes.html": "words and regions that matter most and least to the score",
-}
 GALLERIES = f"""<div role="tablist" aria-label="Direction">
 <button role="tab" type="button" aria-selected="true" aria-controls="photo-gallery">Photo → sentences</button>
 <button role="tab" type="button" aria-selected="false" aria-controls="sentence-gallery" tabindex="-1"

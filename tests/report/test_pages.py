@@ -8,7 +8,9 @@ from PIL import Image
 
 from keras_imagesent.errors import InputError
 from keras_imagesent.report.curves import draw_curves, read_log
-from keras_imagesent.report.pages import table_html, write_report
+from keras_imagesent.report.overview import GLOSSARY
+from keras_imagesent.report.pages import write_report
+from keras_imagesent.report.table import table_html
 from keras_imagesent.report.thumbnails import crop_region, make_thumbnails
 from tests.report.chromium import open_browser, open_page
 
@@ -78,8 +80,11 @@ def make_up(folder):
         "smallest": [{"word": "the", "magnitude": 0.5}],
         "regions": [{"filename": "photo0001.jpg", "crop": f"thumbs/{name}", "magnitude": 30.0}],
     }
-    logs = {"alignment": {"epoch": [1.0, 2.0], "loss": [9.0, 7.0], "val_loss": [9.5, 8.0]}}
-    write_report(folder / "report", "dev", photos, [name] * NUMBER, alignment, captions, [table], logs, magnitudes)
+    logs = {"alignment": {"epoch": [1.0, 2.0], "loss": [-1.2345e-5, 7.0e-5], "val_loss": [9.5e-5, 8.0e-5]}}
+    lengths = {"name": "word_magnitudes", "title": "Lengths", "columns": ["word"], "rows": [["dog"]]}
+    beams = {"name": "beams", "title": "Beam size", "columns": ["beam"], "rows": [[1]]}
+    tables = [lengths, beams, {**table, "name": "retrieval"}]
+    write_report(folder / "report", "dev", photos, [name] * NUMBER, alignment, captions, tables, logs, magnitudes)
     return folder / "report"
 
 
@@ -223,10 +228,34 @@ def test_overview_and_magnitudes(browser, report):
     page = open_page(browser, (report / "index.html").as_uri())
     assert page.locator("td", has_text="±").inner_text() == "22.3 ± 0.4"
     assert page.locator("svg[role=img]").count() == 1
+    assert page.locator("table", has_text="Lengths").count() == 0  # on a page of their own
     page.click("nav >> text=Magnitudes")
+    assert page.locator("table", has_text="Lengths").count() == 1
     assert page.locator("img").first.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
     most, least = (bar.bounding_box()["width"] for bar in page.locator(".bar").all())
     assert least / most == pytest.approx(0.5 / 9.0, abs=0.01)  # one scale for both tables
+    page.close()
+
+
+def test_the_first_page_shows_pictures_then_says_in_words_what_the_tables_say(browser, report):
+    page = open_page(browser, (report / "index.html").as_uri())
+    assert page.locator("h2").all_inner_texts()[:4] == ["What it says", "In words", "To look at", "Tables"]
+    assert page.locator(".pictures figure").count() == 9
+    shown = page.locator(".pictures figcaption strong").all_inner_texts()
+    assert shown[0] == f"caption {max(range(NUMBER), key=lambda k: k * 37 % NUMBER)}" and shown[-1] == "caption 0"
+    assert page.locator(".pictures img").first.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
+    top = page.locator(".pictures img").first.bounding_box()
+    assert top["y"] + top["height"] < 900  # without scrolling
+    said = page.locator("section", has_text="In words").first.inner_text()
+    better = 100 * np.mean([(k * 37 % NUMBER) / 100 > 0.5 for k in range(NUMBER)])
+    assert f"is the better one for {better:.0f}% of the photos" in said
+    assert "one of its own comes first for 0% of the photos, and among the first ten for 1%" in said
+    assert f"the right one comes first for {100 / 9:.0f}% of the sentences" in said
+    assert page.locator("table", has_text="Retrieval").is_visible() and page.locator("text=Beam size").is_hidden()
+    assert page.locator(".glossary dt").all_inner_texts() == list(GLOSSARY)
+    for label in page.locator(".curve text").all():  # no label of a chart is cut
+        box, chart = label.bounding_box(), label.locator("xpath=..").bounding_box()
+        assert chart["x"] <= box["x"] and box["x"] + box["width"] <= chart["x"] + chart["width"] + 1
     page.close()
 
 
@@ -268,6 +297,8 @@ def test_curves_skip_what_is_no_number(tmp_path):
     log = read_log(tmp_path)
     assert log == {"epoch": [1, 2, 3], "loss": [3.0, None, 1.0], "val_loss": [None, 2.0, 1.5]}
     assert draw_curves(log).count("<polyline") == 2
+    (tmp_path / "log.csv").write_text("epoch,cider\n1,0.5\n2,\n")
+    assert read_log(tmp_path)["cider, %"] == [50, None]
     with pytest.raises(InputError, match="not a run folder"):
         read_log(tmp_path / "nowhere")
 

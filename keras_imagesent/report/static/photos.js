@@ -48,8 +48,8 @@ function photoCard(summary, photo) {
   if (photo.caption) {
     const list = element("dl", { class: "pair" });
     const row = (name, text, number, title) => list.append(element("dt", {}, name), element("dd", {}, text), element("dd", { class: "soft number", title }, number));
-    row("The model", photo.caption.text, `CIDEr ${photo.caption.cider.toFixed(2)}`, `log probability ${photo.caption.logProb.toFixed(2)}`);
-    if (photo.neighbour) row("Nearest photo", photo.neighbour.text, `CIDEr ${photo.neighbour.cider.toFixed(2)}`, `copied from ${photo.neighbour.filename}`);
+    row("The model", photo.caption.text, `CIDEr ${(100 * photo.caption.cider).toFixed(0)}%`, `log probability ${photo.caption.logProb.toFixed(2)}`);
+    if (photo.neighbour) row("Nearest photo", photo.neighbour.text, `CIDEr ${(100 * photo.neighbour.cider).toFixed(0)}%`, `copied from ${photo.neighbour.filename}`);
     right.append(element("h3", {}, "Captions"), list);
   }
   if (photo.regions) {
