@@ -11,7 +11,8 @@ example:
 import json
 
 from keras_imagesent.cli.answers import HELP, load_answers
-from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path, read_in_batches
+from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path
+from keras_imagesent.data.photo_batches import read_in_batches
 from keras_imagesent.errors import InputError
 from keras_imagesent.runtime.description import describe_photos
 

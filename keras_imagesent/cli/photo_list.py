@@ -1,14 +1,12 @@
-"""The photos a person names: files, folders, patterns, or a list on standard input; read a few at a time."""
+"""The photos a person names: files, folders, patterns, or a list on standard input."""
 
 import glob
 import sys
 from collections import Counter
 from pathlib import Path
 
-from keras_imagesent.data.photo_formats import ENDINGS, to_decodable
+from keras_imagesent.data.photo_formats import ENDINGS
 from keras_imagesent.errors import InputError
-
-PHOTOS_AT_ONCE = 8
 
 
 def list_photos(names):
@@ -69,24 +67,6 @@ class Complaints:
     @property
     def exit_status(self):
         return 1 if self.number else 0
-
-
-def read_in_batches(photos, complain):
-    """`(paths, their bytes)`, a few photos at a time; files that cannot be opened are complained of and left out."""
-    paths, contents = [], []
-    for number, path in enumerate(photos, start=1):
-        try:
-            contents.append(to_decodable(Path(path).read_bytes()))
-            paths.append(path)
-        except OSError as error:
-            complain(path, error.strerror or "cannot be read")
-        except InputError as error:
-            complain(path, error)
-        if paths and (len(paths) == PHOTOS_AT_ONCE or number == len(photos)):
-            yield paths, contents
-            paths, contents = [], []
-    if paths:
-        yield paths, contents
 
 
 def picture_path(wanted, photo, several):

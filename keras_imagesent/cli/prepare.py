@@ -14,13 +14,10 @@ Killed and started again it goes on where it was.
   imagesent prepare test.csv --photos images --out prepared --words-of runs/alignment    (photos to measure a model on)
 """
 
-import argparse
-import os
-import re
 import sys
 from pathlib import Path
 
-from keras_imagesent.errors import InputError
+from keras_imagesent.cli.argument_types import data_sets, image_size, shard, share, whole_number
 from keras_imagesent.regions.squash import IMAGE_SIZE
 
 
@@ -110,74 +107,13 @@ def run(args):
     print_summary(args.out)
 
 
-def data_sets(files, folders):
-    """`["a=x.json", "b=y.csv"], ["a=x", "b=y"]` -> `{"a": [x.json], "b": [y.csv]}, {"a": x, "b": y}`; one set needs no
-    name."""
-    of_name = {}
-    for text in files:
-        name, file = named(text)
-        of_name.setdefault(name, []).append(file)
-    photos = dict(named(text) for text in folders)
-    without = {name for name, of_set in of_name.items() if name not in photos and not all(map(holds_photos, of_set))}
-    if len(photos) < len(folders) or set(photos) - set(of_name) or without:
-        names = ", ".join(name or "without a name" for name in of_name)
-        raise InputError(f"--photos wants one folder for each data set ({names}), as NAME=FOLDER if there are several.")
-    return of_name, photos
-
-
-def holds_photos(file):
-    """Whether a data set's file, or folder of files, holds the photos too: tars and Parquet."""
-    return str(file).endswith((".tar", ".parquet")) or "://" in str(file) or Path(file).is_dir()
-
-
-def named(text):
-    """`name=path` apart; what exists as it stands is a path without a name. An object store's address stays text."""
-    name, equals, path = text.partition("=")
-    if not equals or os.path.exists(text) or not re.fullmatch(r"\w[\w-]*", name):
-        name, path = "", text
-    return name, path if "://" in path else Path(path)
-
-
 def print_summary(out):
-    from keras_imagesent.data.shards import read_settings, shard_name
+    from keras_imagesent.data.shards import missing_shards, read_settings
 
     splits = read_settings(out)["splits"]
     print(f"{out}: " + ", ".join(f"{split} {content['photos']} photos" for split, content in splits.items()))
-    names = [
-        shard_name(split, n, content["shards"]) for split, content in splits.items() for n in range(content["shards"])
-    ]
-    missing = sum(not (out / name).is_file() for name in names)
+    missing, number = missing_shards(out)
     if missing:
-        print(f"This share is done. {missing} of {len(names)} shards belong to the other shares.", file=sys.stderr)
+        print(f"This share is done. {len(missing)} of {number} shards belong to the other shares.", file=sys.stderr)
     else:
         print(f"What was set aside: {out / 'problems.json'}", file=sys.stderr)
-
-
-def whole_number(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def image_size(text):
-    size = whole_number(text)
-    if not 32 <= size <= 2048:
-        raise argparse.ArgumentTypeError(f"{text} pixels are not from 32 to 2048")
-    return size
-
-
-def share(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
-    return value
-
-
-def shard(text):
-    index, _, number = text.partition("/")
-    if not (index.isdecimal() and number.isdecimal() and 1 <= int(index) <= int(number)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share of the work such as 1/4")
-    return int(index), int(number)

@@ -10,16 +10,13 @@ example:
 """
 
 import dataclasses
-import filecmp
 import json
 import sys
 from pathlib import Path
 
-from keras_imagesent.captioning.confidence import sigmoid
 from keras_imagesent.cli.answers import load_answers
 from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
-from keras_imagesent.shipped import shipped
 
 
 def add_arguments(parser):
@@ -53,27 +50,24 @@ def run(args):
         raise InputError(f"--top {args.top}: at least 1")
     if not (args.index / "collection.json").exists():
         raise InputError(f"{args.index} is not an index: make one with `imagesent index PHOTOS --index {args.index}`")
-    from keras_imagesent.model.run import Run
     from keras_imagesent.search.collection import Collection
     from keras_imagesent.search.where import Where
 
     folder = args.folder and str(args.folder.resolve())
     where = Where(folder, args.split, args.after, args.before) if chosen else None
     collection = Collection(args.index)
-    words, match = None, None
+    words = None
     if args.photo:
-        query, hits = args.photo.name, collection.search_sentences(embed_photo(args), args.top)
+        query, hits = args.photo.name, collection.search_sentences(embed_photo(args, collection), args.top)
     else:
         query = args.snippet
         words, vectors = collection.embed(args.snippet)
-        model = Run(args.index / "alignment", "alignment")
-        unknown = [word for word, number in model.vocabulary.positions(args.snippet) if number <= 0]
-        match = model.settings.get("match")
+        unknown = collection.unknown_words(args.snippet)
         if unknown:
             print(f"imagesent: the model does not know {', '.join(unknown)}: looking for the rest", file=sys.stderr)
         search = collection.search_regions if args.regions else collection.search_photos
         hits = search(vectors, args.top, where)
-    sure = how_sure(collection, hits, words, match)
+    sure = collection.how_sure(hits, words)
     if hits and sure is not None and sure < 0.5:
         print(f"imagesent: nothing matches {query!r} ({sure:.2f} sure of the best); nearest:", file=sys.stderr)
     if args.page:
@@ -93,14 +87,6 @@ def run(args):
         print("nothing found: the index holds nothing of the kind")
 
 
-def how_sure(collection, hits, words, match):
-    """How sure the best hit shows what was searched, from 0 to 1; None if the model was not calibrated."""
-    if not hits or not words or not match:
-        return None
-    score = hits[0].score if collection.settings["score"] == "mean_max_sim" else hits[0].score / len(words)
-    return sigmoid(match["bias"] + match["score"] * score)
-
-
 def line(hit, words):
     """A hit in one line of text."""
     if hasattr(hit, "sentence"):
@@ -114,15 +100,15 @@ def line(hit, words):
     return f"{hit.filename}  region {hit.region}  box {' '.join(f'{c:.3f}' for c in hit.box)}"
 
 
-def embed_photo(args):
+def embed_photo(args, collection):
     """The photo's region vectors (R, D)."""
     model = load_answers(
         ["embed_image"],
         None,
-        {"backbone": args.backbone, "detector": args.detector, "alignment": not made_with_shipped(args.index)},
+        {"backbone": args.backbone, "detector": args.detector, "alignment": not collection.made_with_shipped},
         backbone=args.backbone,
         detector=args.detector,
-        alignment=args.index / "alignment",
+        alignment=collection.model_folder,
         captioner=False,
         region_captioner=False,
     )
@@ -130,11 +116,3 @@ def embed_photo(args):
     if found["status"][0] != "ok":
         raise InputError(f"{args.photo}: {found['status'][0]}")
     return found["regions"][0][found["region_mask"][0]]
-
-
-def made_with_shipped(index):
-    """Whether the index's copy of its alignment model is the shipped one, which was exported too."""
-    try:
-        return filecmp.cmp(index / "alignment" / "model.keras", shipped("alignment") / "model.keras", shallow=False)
-    except (InputError, FileNotFoundError):
-        return False

@@ -368,6 +368,13 @@ def read_settings(folder):
     return settings
 
 
+def missing_shards(folder):
+    """The names of the shards that are not there yet, and how many there are to be."""
+    splits = read_settings(folder)["splits"].items()
+    names = [shard_name(split, n, content["shards"]) for split, content in splits for n in range(content["shards"])]
+    return [name for name in names if not (Path(folder) / name).is_file()], len(names)
+
+
 def list_problems(out, problems, oddities):
     """Writes `problems.json`: what was set aside, then what is used but looks odd."""
     out = Path(out)

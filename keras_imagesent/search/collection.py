@@ -1,5 +1,6 @@
 """A searchable collection: the regions of photos, the words of sentences, and the model that made both."""
 
+import filecmp
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.captioning.confidence import sigmoid
 from keras_imagesent.data.checksum import file_checksum, read_sealed, write_sealed
-from keras_imagesent.data.photo_bytes import photo_bytes
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import Run, find_run
 from keras_imagesent.search.qdrant_store import QdrantStore, connect
 from keras_imagesent.search.vector_store import VectorStore, reversed_max_sim_scores, reversed_mean_scores
 from keras_imagesent.search.words_in_numpy import FILE, NumpySentenceEncoder, save_sentence_encoder
+from keras_imagesent.shipped import shipped
 
 
 @dataclass
@@ -157,16 +159,10 @@ class Collection:
         return self.search_sentences(self._image_model.embed_image(photo), top)
 
     def add_photos(self, photos):
-        """Adds photos by path; one of the same path is replaced."""
-        import tensorflow as tf
+        """Adds photos by path; one of the same path is replaced, and left out if its file has not changed."""
+        from keras_imagesent.search.fill_collection import add_photos
 
-        for photo in photos:
-            found = self._image_model.tensors.embed_image(tf.constant([photo_bytes(photo)]))
-            found = {name: value.numpy()[0] for name, value in found.items()}
-            if found["status"] != b"ok":
-                raise InputError(f"{photo}: {found['status'].decode()}")
-            name, mask = str(Path(photo).resolve()), found["region_mask"]
-            self.photos.add([name], [found["regions"][mask]], [found["boxes"][mask]], [name])
+        add_photos(self, photos, lambda: self._image_model.tensors)
 
     def add_texts(self, texts):
         """Adds sentences of which the model knows at least one word, for `search_by_photo`."""
@@ -221,6 +217,39 @@ class Collection:
         if names:
             self.sentences.remove(names)
         return self.photos.remove(filenames)
+
+    def remove_named(self, names):
+        """Removes photos by the name or path that they were added under: how many, and the names that are not there."""
+        there = set(self.photos.names())
+        known = {name: there & {name, str(Path(name).resolve())} for name in names}
+        found = set().union(*known.values())
+        return self.remove(found) if found else 0, [name for name in names if not known[name]]
+
+    def how_sure(self, hits, words):
+        """How sure the best hit shows what was searched, from 0 to 1; None if the model was not calibrated.
+
+        Args:
+            hits: what a search for photos or regions found.
+            words: the known words of the text that was searched, from `embed`.
+        """
+        match = self.alignment.settings.get("match")
+        if not hits or not words or not match:
+            return None
+        score = hits[0].score if self._mean else hits[0].score / len(words)
+        return sigmoid(match["bias"] + match["score"] * score)
+
+    def unknown_words(self, text):
+        """The words of a text that the model does not know."""
+        return [word for word, number in self.alignment.vocabulary.positions(text) if number <= 0]
+
+    @property
+    def made_with_shipped(self):
+        """Whether the copy of the alignment model is the shipped one, which was exported too."""
+        try:
+            mine, theirs = self.model_folder / "model.keras", shipped("alignment") / "model.keras"
+            return filecmp.cmp(mine, theirs, shallow=False)
+        except (InputError, FileNotFoundError):
+            return False
 
 
 def _best(hits, top):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_imagesent.cli.main import main
-from keras_imagesent.cli.search import how_sure
+from keras_imagesent.search.collection import Collection
 from tests.tiny_pipeline import write_pipeline
 
 
@@ -75,7 +75,7 @@ def test_sentences_for_a_photo(work, index, tmp_path, capsys):
 def test_photos_come_and_go(work, tmp_path, capsys, monkeypatch, store):
     folder, _ = work
     monkeypatch.chdir(tmp_path)  # Qdrant's local mode keeps its files here
-    monkeypatch.setattr("keras_imagesent.cli.index.PHOTOS_IN_MEMORY", 1)
+    monkeypatch.setattr("keras_imagesent.search.fill_collection.PHOTOS_IN_MEMORY", 1)
     photos = sorted((folder / "scenes/images").iterdir())[:2]
     (tmp_path / "broken.jpg").write_bytes(b"no photo")
     index = ["--index", str(tmp_path / "index")]
@@ -125,10 +125,13 @@ def test_mistakes_are_named(command, complaint, tmp_path, monkeypatch, capsys):
 def test_a_search_says_when_nothing_matches():
     """The score of the best hit, for a word, through what `imagesent calibrate` noted: 0.5 is where matches begin."""
     match = {"bias": -2.0, "score": 4.0}
-    mean, total = (SimpleNamespace(settings={"score": score}) for score in ("mean_max_sim", "max_sim"))
-    assert how_sure(mean, [SimpleNamespace(score=0.5)], ["red", "bus"], match) == pytest.approx(0.5)
-    assert how_sure(total, [SimpleNamespace(score=1.0)], ["red", "bus"], match) == pytest.approx(0.5)
-    assert how_sure(mean, [SimpleNamespace(score=0.1)], ["bus"], match) < 0.5
-    assert (
-        how_sure(mean, [], ["bus"], match) is None and how_sure(mean, [SimpleNamespace(score=1)], ["bus"], None) is None
+    calibrated, other = (SimpleNamespace(settings=settings) for settings in ({"match": match}, {}))
+    mean, total, unmeasured = (
+        SimpleNamespace(_mean=is_mean, alignment=run)
+        for is_mean, run in ((True, calibrated), (False, calibrated), (True, other))
     )
+    how_sure, hit = Collection.how_sure, SimpleNamespace
+    assert how_sure(mean, [hit(score=0.5)], ["red", "bus"]) == pytest.approx(0.5)
+    assert how_sure(total, [hit(score=1.0)], ["red", "bus"]) == pytest.approx(0.5)
+    assert how_sure(mean, [hit(score=0.1)], ["bus"]) < 0.5
+    assert how_sure(mean, [], ["bus"]) is None and how_sure(unmeasured, [hit(score=1)], ["bus"]) is None

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_imagesent.cli.photo_list import Complaints, list_photos, read_in_batches
+from keras_imagesent.cli.photo_list import Complaints, list_photos
+from keras_imagesent.data.photo_batches import read_in_batches
 from keras_imagesent.data.photo_check import look_at
 from keras_imagesent.data.photo_formats import ENDINGS, format_of, to_decodable
 from keras_imagesent.errors import InputError
