@@ -29,7 +29,7 @@ from keras_imagesent.keras_names import register_when_keras_is_there
 if TYPE_CHECKING:
     from keras_imagesent.alignment.alignment_model import build_alignment
     from keras_imagesent.captioning.captioner import build_captioner
-    from keras_imagesent.data.shards import Prepared
+    from keras_imagesent.data.prepared import Prepared
     from keras_imagesent.errors import InputError
     from keras_imagesent.evaluation.evaluate import evaluate
     from keras_imagesent.model.align_split import align_split
@@ -51,7 +51,7 @@ _NAMES = {
     "ImageSent": ("model.image_sent", "ImageSent"),
     "InputError": ("errors", "InputError"),
     "Phrase": ("records", "Phrase"),
-    "Prepared": ("data.shards", "Prepared"),
+    "Prepared": ("data.prepared", "Prepared"),
     "Region": ("records", "Region"),
     "Run": ("model.run", "Run"),
     "align_split": ("model.align_split", "align_split"),

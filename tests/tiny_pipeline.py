@@ -2,7 +2,8 @@
 
 import json
 
-from keras_imagesent.data.dataset import check_dataset, read_dataset
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
 from keras_imagesent.data.scenes import make_scenes
 from keras_imagesent.regions.extractor import build_extractor
 from keras_imagesent.regions.prepare import prepare

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 
 from keras_imagesent.data import shards
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.vocabulary import Vocabulary
 
 THINGS = ["dog", "cat", "ball", "tree", "car", "boat", "horse", "bird", "kite", "lamp"]
@@ -80,4 +81,4 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=F
             writer.finish(1)
     with open(folder / "phrase_boxes.csv", "w", newline="") as file:
         csv.writer(file).writerows([["filename", "phrase", "x0", "y0", "x1", "y1"], *phrases])
-    return shards.Prepared.open(folder)
+    return Prepared.open(folder)

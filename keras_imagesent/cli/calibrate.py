@@ -23,7 +23,7 @@ def add_arguments(parser):
 
 
 def run(args):
-    from keras_imagesent.data.shards import Prepared
+    from keras_imagesent.data.prepared import Prepared
 
     if args.split == "train":
         raise InputError("--split train: a model is too sure of the photos it was trained on; take tune, val or dev")

@@ -108,7 +108,8 @@ def run(args):
 
 
 def print_summary(out):
-    from keras_imagesent.data.shards import missing_shards, read_settings
+    from keras_imagesent.data.prepared import missing_shards
+    from keras_imagesent.data.shards import read_settings
 
     splits = read_settings(out)["splits"]
     print(f"{out}: " + ", ".join(f"{split} {content['photos']} photos" for split, content in splits.items()))

@@ -3,28 +3,21 @@
 import json
 import os
 import re
-import sys
-import warnings
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-
-from PIL import Image
 
 from keras_imagesent.data.entries import Problem, is_utf8, parse_json, read_text
 from keras_imagesent.data.flickr_token import LINE, read_flickr_token
 from keras_imagesent.data.karpathy import read_karpathy
 from keras_imagesent.data.parquet import read_parquet
-from keras_imagesent.data.photo_check import MISSING, look_at
 from keras_imagesent.data.photo_places import StoredPhoto, is_address, list_files
 from keras_imagesent.data.table import EXPECTED, read_csv, read_jsonl
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.data.webdataset import read_tar
 from keras_imagesent.errors import InputError
 
-FEW_PHOTOS = 1000
 HOLD_PHOTOS = (".tar", ".parquet")
 
 
@@ -206,11 +199,11 @@ def _merge(entries):
         if known.split != entry.split:
             leaks[entry.filename] = f"{entry.filename} is in {known.split} and in {entry.split}"
     if leaks:
-        raise _leak_error(list(leaks.values()))
+        raise leak_error(list(leaks.values()))
     return list(merged.values())
 
 
-def _leak_error(leaks):
+def leak_error(leaks):
     """The error for photos in two splits."""
     rest = f", and {len(leaks) - 1} more photos" if len(leaks) > 1 else ""
     return InputError(f"a photo stands in two splits: {leaks[0]}{rest}; leave it in one of them")
@@ -251,14 +244,6 @@ def _locate(photos_dir, entry):
     return inside if entry.folder and os.path.exists(inside) else photos_dir / entry.filename
 
 
-class TooManyBroken(InputError):
-    """More of a data set is broken than is allowed; `problems` are all of them."""
-
-    def __init__(self, message, problems):
-        super().__init__(message)
-        self.problems = problems
-
-
 def join_datasets(datasets: dict[str, Dataset]) -> Dataset:
     """Several data sets as one: each photo knows the name of its set, and photos are numbered anew.
 
@@ -280,79 +265,3 @@ def join_datasets(datasets: dict[str, Dataset]) -> Dataset:
         problems += [replace(problem, item=f"{name}: {problem.item}") for problem in dataset.problems]
         oddities += [replace(oddity, item=f"{name}: {oddity.item}") for oddity in dataset.oddities]
     return Dataset(photos, problems, oddities)
-
-
-def check_dataset(dataset, max_broken=0.01, progress=None, each=None):
-    """Sets broken photos aside, and stops when too many are broken or a photo leaks between splits.
-
-    Args:
-        dataset: what `read_dataset` gave.
-        max_broken: the share of broken items that is borne; more of them raise an `InputError`.
-        progress: wraps the photos as they are looked at, e.g. `tqdm`.
-        each: like `map`, to look at the photos elsewhere; the default is this machine's threads.
-
-    Example:
-
-    >>> checked = check_dataset(read_dataset("dataset.json", "images"))
-    >>> checked.problems
-    [Problem(item='cut.jpg', reason='truncated: the file ends too early')]
-    """
-    pool = ThreadPoolExecutor(os.cpu_count())  # Pillow decodes without holding Python's lock
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `look_at` has its own limit
-            looks = (each or pool.map)(look_at, [photo.path for photo in dataset.photos])
-            looks = list(progress(looks, total=len(dataset.photos)) if progress else looks)
-    finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for thousands of photos
-    digests, reasons = zip(*looks, strict=True)
-
-    if all(reason == MISSING for reason in reasons):
-        first = dataset.photos[0]
-        raise InputError(
-            f"none of the {len(reasons)} photos is there (the first would be {first.path}): "
-            "give the folder that holds them"
-        )
-    _refuse_leaks(dataset.photos, digests)
-    pairs = list(zip(dataset.photos, reasons, strict=True))
-    broken = [Problem(photo.filename, reason, photo.where) for photo, reason in pairs if reason]
-    problems = [*dataset.problems, *broken]
-    looked_at = [replace(photo, digest=digest) for photo, digest in zip(dataset.photos, digests, strict=True)]
-    whole = [photo for photo, reason in zip(looked_at, reasons, strict=True) if not reason]
-    checked = Dataset(whole, problems, dataset.oddities)
-
-    total = len(dataset.photos) + len(dataset.problems)
-    if len(problems) > max_broken * total:
-        examples = "; ".join(map(str, problems[:3]))
-        raise TooManyBroken(
-            f"{len(problems)} of {total} items are broken, {len(problems) / total:.1%}; {max_broken:.1%} are allowed: "
-            f"mend them or allow more with --max-broken ({examples}{'; ...' if len(problems) > 3 else ''})",
-            problems,
-        )
-    for split in dataset.splits:
-        if split not in checked.splits:
-            raise InputError(f"no photo of split {split!r} is left: all {dataset.splits[split]} are broken")
-    return checked
-
-
-def _refuse_leaks(photos, digests):
-    """The same picture under two names in two splits is a leak as well."""
-    first, leaks = {}, []
-    for photo, digest in zip(photos, digests, strict=True):
-        known = first.setdefault(digest, photo) if digest else photo
-        if known.split != photo.split:
-            leaks.append(
-                f"{known.filename} in {known.split} and {photo.filename} in {photo.split} are the same picture"
-            )
-    if leaks:
-        raise _leak_error(leaks)
-
-
-def warn_of_few(photos):
-    """One line on stderr if a captioner can hardly learn from so few training photos."""
-    if photos < FEW_PHOTOS:
-        print(
-            f"imagesent: {photos} training photos are few: below about {FEW_PHOTOS:,} (with several captions each) "
-            "the sentences come out broken. Add photos, or captions to those there are",
-            file=sys.stderr,
-        )

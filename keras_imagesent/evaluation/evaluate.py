@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from keras_imagesent.data.atomic import write_json, write_whole
 from keras_imagesent.data.caption_pairs import read_pairs
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.alignment_tables import grounding_table, magnitude_tables, read_items, retrieval_table
 from keras_imagesent.evaluation.caption_tables import beam_table, caption_table, region_table, rerank_table, truth_table

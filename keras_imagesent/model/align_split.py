@@ -10,7 +10,7 @@ from keras_imagesent.alignment.phrases import phrase_json
 from keras_imagesent.alignment.snippets import joining_words, opening_words, snippets
 from keras_imagesent.data.atomic import whole_file
 from keras_imagesent.data.caption_pairs import write_pair
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import find_run
 

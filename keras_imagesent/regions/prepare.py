@@ -1,12 +1,6 @@
 """Photos and sentences in, shards of region vectors out: decoding runs beside the networks, batch by batch."""
 
-import fcntl
-import hashlib
-import json
-import os
-import shutil
 from collections import defaultdict
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,13 +11,15 @@ from tqdm import tqdm
 
 from keras_imagesent.data import shards
 from keras_imagesent.data.atomic import remove_leftovers, write_json
-from keras_imagesent.data.dataset import TooManyBroken
+from keras_imagesent.data.dataset_check import TooManyBroken
 from keras_imagesent.data.entries import Problem
 from keras_imagesent.data.graph_tokenizer import SentenceToIds
 from keras_imagesent.data.photo_formats import to_decodable
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import photo as photos_in_graph
+from keras_imagesent.regions.claim_folder import claim, data_digest, give_back, only_run, photos_digest, weights_digest
 
 PHOTOS_PER_SHARD = 500
 BATCH_SIZE = 16
@@ -316,71 +312,9 @@ def encode_photo(photo, regions, size, token_ids, first_sentence, made_by):
 # --- one folder, one set of settings ---
 
 
-@contextmanager
-def only_run(out, alone):
-    """Keeps a second run out of the folder; machines that share the work (`--shard`) may be there together.
-
-    Gives a function that waits until the others have gone, for what one alone may do.
-    """
-    folder = os.open(out, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        yield lambda: fcntl.flock(folder, fcntl.LOCK_EX)
-    except BlockingIOError:
-        raise InputError(
-            f"{out}: another `imagesent prepare` is writing there. Wait for it, or name another folder."
-        ) from None
-    finally:
-        os.close(folder)
-
-
-def claim(out, settings, vocabulary):
-    """Marks the folder with the settings, or refuses one that other settings have marked.
-
-    Where the folder knows less of the photos than the settings, or more, the settings become the folder's.
-    """
-    # listed before looking for the settings, which another machine may be writing just now
-    own = shards.PROBLEMS_FILE  # a run that stopped for too many broken photos leaves this alone
-    strange = [path for path in out.iterdir() if not path.name.startswith(".") and path.name != own]
-    if (out / shards.SETTINGS_FILE).exists():
-        there = shards.read_settings(out)
-        known = there.get("photos")
-        if known and settings["photos"] and known != settings["photos"]:
-            raise InputError(
-                f"{out}: begun with other photos of the same names. Put them back, or name another folder with --out."
-            )
-        settings["photos"] = known
-        if "photos" not in there:  # begun by an older version, which did not note it
-            del settings["photos"]
-        differences = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
-        if differences:
-            name = differences[0]
-            raise InputError(
-                f"{out}: made with other settings ({name} {there.get(name)!r}, now {settings.get(name)!r}). "
-                "Name another folder with --out, or delete this one."
-            )
-    elif strange:
-        raise InputError(f"{out}: not empty and not a prepared folder. Name another folder with --out.")
-    else:
-        write_json(out / shards.SETTINGS_FILE, settings)  # first: it makes the folder ours
-    vocabulary.save(out / shards.VOCABULARY_FILE)
-
-
-def give_back(out):
-    """Leaves nothing of a run that failed before its first batch was written."""
-    if any(out.glob("*.tfrecord")) or any(out.glob(".*.tfrecord.parts/?????")):
-        return
-    for parts in out.glob(".*.tfrecord.parts"):
-        shutil.rmtree(parts)
-    for name in (shards.SETTINGS_FILE, shards.VOCABULARY_FILE):
-        (out / name).unlink()
-    with suppress(OSError):  # there was something of the user's in it
-        out.rmdir()
-
-
 def write_problems(out, dataset, settings, vocabulary):
     """Lists what was set aside before the run, and the photos without a record."""
-    prepared = shards.Prepared(out, settings, vocabulary, shards.read_counts(out))
+    prepared = Prepared(out, settings, vocabulary, shards.read_counts(out))
     in_shard = {path: prepared.photo_ids_in(path) for split in prepared.splits for path in prepared.shards(split)}
     written = set(chain.from_iterable(in_shard.values()))
     for path, numbers in in_shard.items():
@@ -394,24 +328,3 @@ def write_problems(out, dataset, settings, vocabulary):
     shards.list_problems(out, problems, dataset.oddities)
     write_json(out / shards.COUNTS_FILE, {path.name: len(numbers) for path, numbers in in_shard.items()})
     remove_leftovers(out)
-
-
-def photos_digest(photos):
-    """Names what the photos hold; None if nobody has looked at them (`check_dataset` does)."""
-    if not all(photo.digest for photo in photos):
-        return None
-    return hashlib.sha256(b"".join(photo.digest for photo in photos)).hexdigest()[:16]
-
-
-def data_digest(photos):
-    """Names the data set: the photos' names, splits and captions."""
-    lines = [[photo.photo_id, photo.filename, photo.split, list(photo.captions)] for photo in photos]
-    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:16]
-
-
-def weights_digest(model):
-    """Names a model's weights."""
-    weights = hashlib.sha256()
-    for weight in model.get_weights():
-        weights.update(np.ascontiguousarray(weight).tobytes())
-    return weights.hexdigest()[:16]

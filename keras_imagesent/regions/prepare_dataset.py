@@ -7,13 +7,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from keras_imagesent.data.dataset import (
-    TooManyBroken,
-    check_dataset,
-    join_datasets,
-    read_dataset,
-    warn_of_few,
-)
+from keras_imagesent.data.dataset import join_datasets, read_dataset
+from keras_imagesent.data.dataset_check import TooManyBroken, check_dataset, warn_of_few
 from keras_imagesent.data.set_aside import set_aside
 from keras_imagesent.data.shards import PROBLEMS_FILE, list_problems
 from keras_imagesent.data.vocabulary import Vocabulary

@@ -101,11 +101,12 @@ class BatchExtractor:
 
         from keras_imagesent.data.graph_tokenizer import SentenceToIds
         from keras_imagesent.regions import prepare
+        from keras_imagesent.regions.claim_folder import weights_digest
         from keras_imagesent.regions.photo import decode_rows
 
         make_networks, settings, vocabulary = shared
         networks = make_networks()
-        if prepare.weights_digest(networks.extractor) != settings["extractor"]:
+        if weights_digest(networks.extractor) != settings["extractor"]:
             raise InputError("a worker's networks have other weights: install the same version on every machine.")
         self.prepare, self.made_by = prepare, digest(settings)
         self.sentence_to_ids = SentenceToIds(vocabulary)

@@ -7,7 +7,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from keras_imagesent.data.atomic import write_json
-from keras_imagesent.data.shards import Prepared, digest
+from keras_imagesent.data.prepared import Prepared
+from keras_imagesent.data.shards import digest
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
 from keras_imagesent.model.caption_search import CaptionSearch

@@ -5,7 +5,8 @@ from pathlib import Path
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences
 from keras_imagesent.data.atomic import only_writer
 from keras_imagesent.data.photo_batches import PHOTOS_AT_ONCE, read_in_batches
-from keras_imagesent.data.shards import Prepared, digest
+from keras_imagesent.data.prepared import Prepared
+from keras_imagesent.data.shards import digest
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.run import Run, find_run
 from keras_imagesent.search.collection import Collection

@@ -11,7 +11,7 @@ from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.word_vectors import read_word_vectors
 from keras_imagesent.data.atomic import write_json
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.frame_weight import measure_frame_weights, set_frame_weight
 from keras_imagesent.model.run import SETTINGS, Run

@@ -10,7 +10,7 @@ from keras_imagesent.captioning.captioner import build_captioner, set_feature_ce
 from keras_imagesent.captioning.fine_tune import FineTuning
 from keras_imagesent.captioning.self_critical import END, SelfCritical
 from keras_imagesent.data.caption_pairs import CaptionPairs
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.cider import Cider

@@ -15,7 +15,7 @@ from keras import layers
 from PIL import Image
 
 from keras_imagesent.cli.main import main
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.detectors.grid import GRID
 from tests.regions.tiny_photos import SIZE, write_photos

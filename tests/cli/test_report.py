@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_imagesent.cli.main import main
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.tokenizer import tokenize
 from keras_imagesent.evaluation.cider import Cider
 from keras_imagesent.report.alignments import align_split

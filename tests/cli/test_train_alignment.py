@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(folder):
-    from keras_imagesent.data.shards import Prepared
+    from keras_imagesent.data.prepared import Prepared
 
     return Prepared.open(folder / "prepared")
 

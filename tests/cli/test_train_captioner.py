@@ -9,7 +9,7 @@ import pytest
 
 from keras_imagesent.captioning.alarms import find_alarms
 from keras_imagesent.cli.main import main
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from tests.tiny_prepared import THINGS, write_tiny_prepared
 
 SMALL = ["--units", "48", "--word-dim", "16", "--batch-size", "20", "--learning-rate", "0.02", "--dropout", "0.1"]

@@ -8,6 +8,7 @@ import pytest
 from keras_imagesent.data import batches as module
 from keras_imagesent.data import shards
 from keras_imagesent.data.batches import pair_batches, photo_batches, steps_per_epoch
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.vocabulary import Vocabulary
 
 REGIONS, FEATURES = 3, 2
@@ -52,7 +53,7 @@ def write_prepared(folder, sentences_of_photos, per_shard=8, said_of=int):
         writer = shards.ShardWriter(folder / shards.shard_name("train", index, len(starts)))
         writer.write(0, records)
         writer.finish(1)
-    return shards.Prepared.open(folder)
+    return Prepared.open(folder)
 
 
 @pytest.fixture(scope="module")
@@ -157,5 +158,5 @@ def test_photo_batches_keep_the_order(prepared):
 
 def test_training_reads_a_small_split_once(prepared, monkeypatch):
     list(pair_batches(prepared, "train", 10))
-    monkeypatch.setattr(shards.Prepared, "read", None)
+    monkeypatch.setattr(Prepared, "read", None)
     assert len(list(pair_batches(prepared, "train", 10, epoch=1))) == steps_per_epoch(prepared, "train", 10, epoch=1)

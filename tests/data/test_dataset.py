@@ -7,7 +7,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from keras_imagesent.data.dataset import Dataset, Photo, check_dataset, read_dataset
+from keras_imagesent.data.dataset import Dataset, Photo, read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
 from keras_imagesent.data.set_aside import set_aside
 from keras_imagesent.errors import InputError
 from tests.data.small_sets import TOKENS, karpathy, make_photo, read, write

@@ -2,7 +2,8 @@
 
 import pytest
 
-from keras_imagesent.data.dataset import check_dataset, read_dataset
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
 from keras_imagesent.data.entries import Problem
 from keras_imagesent.errors import InputError
 from tests.conftest import SHARED, needs_shared

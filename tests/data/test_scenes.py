@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_imagesent.data.dataset import check_dataset, read_dataset
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
 from keras_imagesent.data.scene_pictures import COLOURS, GROUNDS, SHAPES, draw_scene
 from keras_imagesent.data.scene_sentences import COLOUR_WORDS, GROUND_WORDS, RARE
 from keras_imagesent.data.scenes import caption_is_true, invent_scenes, make_scenes, phrase_boxes, read_scenes

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_imagesent.data.dataset import check_dataset, read_dataset
-from keras_imagesent.data.shards import Prepared, ShardWriter
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
+from keras_imagesent.data.prepared import Prepared
+from keras_imagesent.data.shards import ShardWriter
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import prepare as module
+from keras_imagesent.regions.claim_folder import only_run
 from keras_imagesent.regions.detectors.boxes_file import NO_BOXES
 from keras_imagesent.regions.pillow_photo import read_pixels
 from keras_imagesent.regions.prepare import prepare
@@ -176,7 +179,7 @@ def test_a_shard_of_other_settings_is_not_mixed_in(source, unbroken, extractor, 
 
 
 def test_a_second_run_is_kept_out(source, unbroken, extractor):
-    with module.only_run(unbroken, alone=True), pytest.raises(InputError, match="another `imagesent prepare`"):
+    with only_run(unbroken, alone=True), pytest.raises(InputError, match="another `imagesent prepare`"):
         run(source, unbroken, extractor)
 
 

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from keras_imagesent.data.dataset import check_dataset, read_dataset
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.dataset import read_dataset
+from keras_imagesent.data.dataset_check import check_dataset
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions import prepare as module
 from keras_imagesent.regions.networks import Networks

@@ -8,7 +8,7 @@ import pytest
 
 from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.captioning.captioner import build_captioner
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.model.run import Run
 from keras_imagesent.training.start_from import add_words

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import layers
 
 from keras_imagesent.cli.main import main
-from keras_imagesent.data.shards import Prepared
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.regions.detectors.detections import best_boxes
 from keras_imagesent.regions.pillow_photo import read_pixels
