@@ -14,7 +14,7 @@ ALIGNMENT = {
         "units": 512,
         "word_dim": 300,
         "score": "max_sim",
-        "regions": "all",
+        "whole_frame": False,
         "negatives": "sum",
         "margin": 1.0,
         "similarity": "dot",
@@ -108,7 +108,7 @@ SELF_CRITICAL = {
 
 # Those of the settings that shape the model: arguments of `build_alignment` and `build_captioner`.
 ALIGNMENT_MODEL = (
-    "dim", "units", "word_dim", "score", "regions", "negatives", "margin", "similarity", "temperature", "dropout",
+    "dim", "units", "word_dim", "score", "whole_frame", "negatives", "margin", "similarity", "temperature", "dropout",
     "hide_frame", "hide_regions", "prior", "frame_dim", "root", "unit", "classes", "train_words",
 )  # fmt: skip
 CAPTIONER_MODEL = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words")

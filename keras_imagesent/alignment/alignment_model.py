@@ -47,7 +47,7 @@ def build_alignment(
     units=512,
     word_dim=300,
     score="max_sim",
-    regions="all",
+    whole_frame=False,
     negatives="sum",
     margin=1.0,
     similarity="dot",
@@ -60,7 +60,7 @@ def build_alignment(
     root=False,
     unit=False,
     classes=0,
-    word_vectors=None,
+    embeddings=None,
     train_words=True,
     max_words=20,
     number_of_regions=20,
@@ -79,7 +79,7 @@ def build_alignment(
         units: size of the recurrent states.
         word_dim: length of a word vector.
         score: "max_sim" (Eq. 8), "mean_max_sim" (divided by the number of words) or "defrag" (Eq. 7).
-        regions: "all", or "whole-frame" for the ablation.
+        whole_frame: whether words see region 0 alone, the whole frame: the paper's ablation.
         negatives: "sum" (the paper), "hardest", or "softmax": cross entropy instead of a margin.
         margin: the loss's margin.
         similarity: "dot" (the paper) or "cosine" with `temperature`.
@@ -93,7 +93,7 @@ def build_alignment(
         root: whether the projection of Eq. 1 takes the square roots of the CNN's activations.
         unit: whether each CNN vector, once centered, gets unit length (`Centre` says why).
         classes: C, number of detector classes whose scores are given beside the CNN vector; 0 for none.
-        word_vectors: `(V, word_dim)` to start from, or None.
+        embeddings: `(V, word_dim)`, the word vectors to start from (`read_word_vectors`); None starts at random.
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
         number_of_regions: R.
@@ -107,8 +107,6 @@ def build_alignment(
         >>> sorted(history.history)
         ['loss']
     """
-    if regions not in ("all", "whole-frame"):
-        raise ValueError(f"regions must be 'all' or 'whole-frame'. Received: {regions}")
     if similarity not in ("dot", "cosine"):
         raise ValueError(f"similarity must be 'dot' or 'cosine'. Received: {similarity}")
     if frame_dim and score == "defrag":
@@ -122,10 +120,10 @@ def build_alignment(
         dropout,
         similarity,
         temperature,
-        word_vectors,
+        embeddings,
         train_words,
         max_words,
-        prior=bool(prior),
+        with_prior=bool(prior),
         frame_dim=frame_dim,
     )
     inputs = {
@@ -138,7 +136,7 @@ def build_alignment(
     if classes:
         inputs["class_scores"] = keras.Input((number_of_regions, classes), name="class_scores")
     there = {name: inputs[name] for name in region_encoder.input}
-    if regions == "whole-frame":
+    if whole_frame:
         there = {name: x[:, :1] for name, x in there.items()}
     region_vectors = region_encoder(there)
     if hide_frame or hide_regions:
@@ -146,7 +144,7 @@ def build_alignment(
         region_vectors = hide(region_vectors, inputs["region_mask"])
     word_vectors = sentence_encoder({"token_ids": inputs["token_ids"]})
     masks = inputs["region_mask"], inputs["token_ids"]
-    max_sim = MaxSim(score, whole_frame=regions == "whole-frame", name="scores")
+    max_sim = MaxSim(score, whole_frame=whole_frame, name="scores")
     ranking_loss = RankingLoss(margin, negatives, name="losses")
     if frame_dim:
         of_regions, of_frame = zip(*(_apart(x, dim, frame_dim) for x in (region_vectors, word_vectors)), strict=True)

@@ -85,7 +85,7 @@ def decode_phrases_in_graph(similarity, word_mask, region_mask, beta):
 
 
 @dataclass
-class Phrase:
+class PhraseSpan:
     """Neighbouring words that share a region: `words[first : last + 1]` of the sentence."""
 
     first: int
@@ -112,7 +112,7 @@ def group_phrases(regions, similarity):
         if phrases and phrases[-1].region == region:
             phrases[-1].last = t
         else:
-            phrases.append(Phrase(t, t, int(region), 0.0))
+            phrases.append(PhraseSpan(t, t, int(region), 0.0))
             scores.append([])
         scores[-1].append(float(similarity[t, region]))
     for phrase, values in zip(phrases, scores, strict=True):

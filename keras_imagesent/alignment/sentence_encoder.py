@@ -76,10 +76,10 @@ def build_sentence_encoder(
     dropout=0.0,
     similarity="dot",
     temperature=0.1,
-    word_vectors=None,
+    embeddings=None,
     train_words=True,
     max_words=20,
-    prior=False,
+    with_prior=False,
     frame_dim=0,
 ):
     """The BRNN of Eqs. 2-6: a functional model `{"token_ids" (B,T)} -> words (B,T,D)`, zero at padding.
@@ -94,10 +94,10 @@ def build_sentence_encoder(
         dropout: share of elements dropped in training, on every layer's input but the recurrent ones.
         similarity: "dot" (the paper), or "cosine": unit vectors divided by `temperature`, so that the dot product of a
             region and a word is their cosine / temperature.
-        word_vectors: `(V, word_dim)` from `read_word_vectors`, or None to start at random.
+        embeddings: `(V, word_dim)` from `read_word_vectors`, or None to start at random.
         train_words: whether word vectors are trained (the paper keeps word2vec's fixed).
         max_words: T, fixed.
-        prior: whether each word's vector ends in a 1, for the prior at the end of the regions'.
+        with_prior: whether each word's vector ends in a 1, which meets the prior at the end of each region's vector.
         frame_dim: length of a second vector, which meets the whole frame's that stands behind each region's.
 
     Example:
@@ -131,10 +131,10 @@ def build_sentence_encoder(
         s = keras.layers.Concatenate(name="beside_frame_words")([s, of_frame])
     if similarity == "cosine":
         s = keras.layers.Rescaling(1 / temperature, name="temperature")(s)
-    if prior:
+    if with_prior:
         s = AppendOne(name="append_one")(s)
     s = MaskWords(0.0, name="mask_words")(s, token_ids)
     model = keras.Model({"token_ids": token_ids}, s, name="sentence_encoder")
-    if word_vectors is not None:
-        embedding.embeddings.assign(ops.concatenate([ops.zeros((1, word_dim)), word_vectors]))
+    if embeddings is not None:
+        embedding.embeddings.assign(ops.concatenate([ops.zeros((1, word_dim)), embeddings]))
     return model

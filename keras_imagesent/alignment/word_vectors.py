@@ -23,7 +23,7 @@ def read_word_vectors(path, vocabulary, seed=0, least_dim=0):
 
     Example:
         vectors, found = read_word_vectors("glove.6B.300d.txt", vocabulary)
-        model = build_alignment(..., word_dim=vectors.shape[1], word_vectors=vectors, train_words=False)
+        model = build_alignment(..., word_dim=vectors.shape[1], embeddings=vectors, train_words=False)
     """
     path = Path(path)
     if str(path) != GLOVE and not path.is_file():

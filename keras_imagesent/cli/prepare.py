@@ -9,7 +9,7 @@ Killed and started again it goes on where it was.
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
   imagesent prepare captions_train2017.json captions_val2017.json --photos coco --out prepared
   imagesent prepare laion/ --out prepared --ray 8    (img2dataset's tars, or Parquet, on a Ray cluster)
-  imagesent prepare mine.csv --photos images --out prepared --backbone vgg16/fc2 --regions crop    (as in the paper)
+  imagesent prepare my.csv --photos images --out prepared --backbone vgg16/fc2 --region-vectors crop    (as in the paper)
   imagesent prepare flickr8k=dataset.json coco=captions.csv --photos flickr8k=f8k/images coco=coco/images --out prepared
   imagesent prepare test.csv --photos images --out prepared --words-of runs/alignment    (photos to measure a model on)
 """
@@ -67,7 +67,12 @@ def add_arguments(parser):
     add("--trust-detector", action="store_true", help="run a SavedModel given as --detector: it is a program")
     add("--detector-config", type=Path, metavar="FILE", help="params.yaml of the Model Garden experiment")
     add("--detector-checkpoint", metavar="PATH", help="its checkpoint, or the folder of its checkpoints")
-    add("--regions", choices=("pool", "crop"), default="pool", help="one look at the photo, or one at each region")
+    add(
+        "--region-vectors",
+        choices=("pool", "crop"),
+        default="pool",
+        help="one look at the photo (pool), or one look at each region, slower (crop)",
+    )
     add("--shard", type=shard, default=(1, 1), metavar="I/N", help="do the I-th of N shares of the work")
     add(
         "--ray",
@@ -100,7 +105,7 @@ def run(args):
         trust_detector=args.trust_detector,
         detector_config=args.detector_config,
         detector_checkpoint=args.detector_checkpoint,
-        regions=args.regions,
+        region_vectors=args.region_vectors,
         machine=args.shard,
         ray=args.ray,
     )

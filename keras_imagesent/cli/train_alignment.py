@@ -15,7 +15,6 @@ from keras_imagesent.presets import ALIGNMENT, alignment_settings
 
 CHOICES = {
     "score": ("max_sim", "mean_max_sim", "defrag"),
-    "regions": ("all", "whole-frame"),
     "negatives": ("sum", "hardest", "softmax"),
     "similarity": ("dot", "cosine"),
     "optimizer": ("sgd", "adam"),
@@ -27,7 +26,7 @@ HELP = {
     "word_dim": "length of a word vector; where a file gives fewer numbers, the others start at random",
     "score": "max_sim: each word takes its best region (Eq. 8); mean_max_sim: that, divided by the number of words; "
     "defrag: each word takes all that are positive (Eq. 7)",
-    "regions": "all, or the whole frame alone",
+    "whole_frame": "words see the whole frame alone, no other region",
     "negatives": "sum over all wrong pairs of a batch, the hardest one, or softmax (no margin)",
     "margin": "by how much the right pair must win",
     "similarity": "dot product, or cosine divided by the temperature",

@@ -19,6 +19,8 @@ def read_settings(run: str | Path) -> dict:
     """
     path = _folder(run) / "settings.json"
     settings = _read_object(path) if path.is_file() else {}
+    if "regions" in settings:  # of older runs: "all" or "whole-frame"
+        settings["whole_frame"] = settings.pop("regions") == "whole-frame"
     beam, penalty, beta = settings.get("beam", 3), settings.get("length_penalty", 0.7), settings.get("beta")
     if not (_is_number(beam) and beam == int(beam) and 1 <= beam <= MOST_BEAM):
         raise InputError(f"{path}: a beam of {beam!r:.40}; it must be a whole number from 1 to {MOST_BEAM}")

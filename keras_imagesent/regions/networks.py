@@ -33,7 +33,7 @@ class Networks:
 def choose_networks(
     backbone="efficientnet-lite2",
     detector="yolov4-tiny",
-    regions="pool",
+    region_vectors="pool",
     image_size=IMAGE_SIZE,
     detector_config=None,
     detector_checkpoint=None,
@@ -47,22 +47,22 @@ def choose_networks(
         detector: `yolov4-tiny`, `grid`, the folder of a detection SavedModel, a `.json` or `.csv` file of boxes, a
             `.keras` file, or a Model Garden experiment such as `fasterrcnn_resnetfpn_coco`.
         trusted: a SavedModel is a program: as a detector it is loaded only if this is True.
-        regions: `pool` (one look at the photo) or `crop` (one look at each region, 224 x 224 pixels).
+        region_vectors: `pool` (one look at the photo) or `crop` (one look at each region, 224 x 224 pixels).
 
     Example:
-        choose_networks("vgg16/fc2", regions="crop").extractor
+        choose_networks("vgg16/fc2", region_vectors="crop").extractor
     """
     if _is_saved_model(detector) and not trusted:
         raise InputError(
             f"{detector} is a SavedModel, a program that runs with your rights: look where it comes from, and if you "
             "trust it say so with --trust-detector"
         )
-    crop = regions == "crop"
+    crop = region_vectors == "crop"
     network = _load(backbone) or build_backbone(backbone, CROP_SIZE if crop else image_size)
     if not isinstance(network.output_shape, tuple):
         raise InputError(f"{backbone} is no backbone: --backbone names a network that makes vectors of pixels.")
     if not crop and len(network.output_shape) != 4:
-        raise InputError(f"{backbone} gives one vector for a picture, not a map to pool: add --regions crop.")
+        raise InputError(f"{backbone} gives one vector for a picture, not a map to pool: add --region-vectors crop.")
     if not crop and network.input_shape[1] != image_size:
         raise InputError(
             f"{backbone} takes {network.input_shape[1]} pixels: add --image-size {network.input_shape[1]}."
@@ -72,7 +72,8 @@ def choose_networks(
         extractor=build_extractor(network, finder, crop_from=image_size if crop else None),
         boxes_of=boxes_of,
         photos_at_once=1 if crop else 16,
-        made_with={"backbone": str(backbone), "detector": made_by, "regions": regions},
+        # its key in prepared.json stays: a folder of an older version is gone on with
+        made_with={"backbone": str(backbone), "detector": made_by, "regions": region_vectors},
     )
 
 

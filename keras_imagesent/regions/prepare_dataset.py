@@ -32,7 +32,7 @@ def prepare_dataset(
     trust_detector=False,
     detector_config=None,
     detector_checkpoint=None,
-    regions="pool",
+    region_vectors="pool",
     machine=(1, 1),
     ray=None,
 ) -> Path:
@@ -56,7 +56,7 @@ def prepare_dataset(
         detector: "yolov4-tiny", "grid", a SavedModel folder, a file of boxes, a `.keras` file or a Model Garden name.
         trust_detector: whether to run a SavedModel given as `detector`: it is a program.
         detector_config, detector_checkpoint: of a Model Garden experiment.
-        regions: "pool" for one look at the photo, "crop" for one look at each region.
+        region_vectors: "pool" for one look at the photo, "crop" for one look at each region.
         machine: (i, n) does the i-th of n shares of the work, i from 1.
         ray: extract in so many actors of a Ray cluster, 0 for one a GPU, else a CPU; None stays in this process.
 
@@ -107,7 +107,7 @@ def prepare_dataset(
     from keras_imagesent.regions.networks import choose_networks  # TensorFlow, after all that can be wrong
     from keras_imagesent.regions.prepare import prepare
 
-    options = backbone, detector, regions, image_size, detector_config, detector_checkpoint, trust_detector
+    options = backbone, detector, region_vectors, image_size, detector_config, detector_checkpoint, trust_detector
     networks = choose_networks(*options)
     prepare(
         checked,

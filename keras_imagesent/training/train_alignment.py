@@ -121,7 +121,7 @@ class Trainer:
             least_dim = settings["word_dim"] if settings["train_words"] else 0
             vectors, found = read_word_vectors(self.extra["word_vectors"], vocabulary, self.extra["seed"], least_dim)
             print(f"word vectors: {found} of {len(vocabulary)} words found")
-            options |= {"word_vectors": vectors, "word_dim": vectors.shape[1]}
+            options |= {"embeddings": vectors, "word_dim": vectors.shape[1]}
         with self.strategy.scope():
             model = build_alignment(
                 self.prepared.feature_dim,

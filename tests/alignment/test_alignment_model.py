@@ -37,7 +37,7 @@ def ten_pairs(number=10):
     [
         {},
         {"score": "defrag"},
-        {"regions": "whole-frame"},
+        {"whole_frame": True},
         {"negatives": "hardest"},
         COSINE,
         {**COSINE, "prior": 0.5},
@@ -99,9 +99,7 @@ def test_the_frames_weight_counts_in_answers_and_not_in_training():
 
 
 def test_saved_and_loaded_gives_the_same_numbers(tmp_path):
-    model = build_alignment(
-        **SMALL, similarity="cosine", regions="whole-frame", word_vectors=np.ones((30, 8), "float32")
-    )
+    model = build_alignment(**SMALL, similarity="cosine", whole_frame=True, embeddings=np.ones((30, 8), "float32"))
     model.save(tmp_path / "model.keras")
     for path in (tmp_path, tmp_path / "model.keras"):
         again = Run(path, "alignment").model

@@ -80,7 +80,7 @@ def test_the_prior_adds_the_log_of_the_detectors_score_to_every_similarity():
     plain, weighed = (build_region_encoder(8, dim=6, prior=prior) for prior in (0.0, 0.5))
     weighed.set_weights(plain.get_weights())
     inputs = {"region_features": features, "box_scores": scores}
-    sentences = small_sentence_encoder(prior=True)
+    sentences = small_sentence_encoder(with_prior=True)
     words = sentences({"token_ids": np.array([[1, 2, 3, 0, 0, 0, 0]])}).numpy()
     np.testing.assert_array_equal(words[0, :, -1], [1, 1, 1, 0, 0, 0, 0])
     added = weighed(inputs).numpy() @ words[0, 0] - plain(inputs).numpy() @ words[0, 0, :-1]
@@ -116,7 +116,7 @@ def test_the_detectors_classes_stand_behind_the_cnns_vector():
 
 def test_word_vectors_are_taken_over_and_kept_fixed():
     vectors = RNG.normal(size=(9, 4)).astype("float32")
-    encoder = build_sentence_encoder(9, word_dim=4, units=5, dim=6, word_vectors=vectors, train_words=False)
+    encoder = build_sentence_encoder(9, word_dim=4, units=5, dim=6, embeddings=vectors, train_words=False)
     np.testing.assert_array_equal(np.asarray(encoder.get_layer("words").embeddings)[1:], vectors)
     assert all("words/embeddings" not in weight.path for weight in encoder.trainable_weights)
 
@@ -131,7 +131,10 @@ def test_dropout_is_everywhere_but_in_the_recurrence(dropout):
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_a_frame_beside_the_regions_adds_the_same_to_each(similarity):
     options = {"similarity": similarity, "frame_dim": 4}
-    regions, words = build_region_encoder(8, dim=6, prior=0.5, **options), small_sentence_encoder(prior=True, **options)
+    regions, words = (
+        build_region_encoder(8, dim=6, prior=0.5, **options),
+        small_sentence_encoder(with_prior=True, **options),
+    )
     given = {"region_features": RNG.normal(size=(2, 3, 8)), "box_scores": np.ones((2, 3))}
     v, s = regions(given).numpy(), words({"token_ids": np.array([[3, 1, 9, 0, 0, 0, 0]])}).numpy()[0, :3]
     assert v.shape == (2, 3, 6 + 4 + 1) and s.shape == (3, 6 + 4 + 1)

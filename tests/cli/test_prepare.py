@@ -153,7 +153,7 @@ def test_boxes_of_a_file_and_crops(source, tmp_path, capsys):
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("filename,x0,y0,x1,y1,score\n000.png,0,0,0.5,0.5,0.3\n000.png,0.5,0.5,1,1,0.9\n")
     for regions, backbone in (("pool", "map"), ("crop", "vector")):
-        command = typed(source, tmp_path / regions, "--regions", regions, "--detector", str(boxes))
+        command = typed(source, tmp_path / regions, "--region-vectors", regions, "--detector", str(boxes))
         command[command.index("--backbone") + 1] = f"{source}/{backbone}.keras"
         assert main(command) == 0, capsys.readouterr().err
         photos = Prepared.open(tmp_path / regions).load("train")
@@ -195,7 +195,7 @@ def test_a_broken_photo_is_listed_and_the_rest_is_prepared(source, tmp_path, cap
         (["--detector", "absent.csv"], "absent.csv: cannot be read as text"),
         (["--detector", "."], ".: not a SavedModel"),
         (["--detector-checkpoint", "ckpt-1"], "belong to Model Garden's detectors, not to grid"),
-        (["--regions", "all"], "invalid choice: 'all'"),
+        (["--region-vectors", "all"], "invalid choice: 'all'"),
         (["--colour", "red"], "unrecognized arguments: --colour red"),
     ],
 )
@@ -218,7 +218,7 @@ def test_other_mistakes(source, tmp_path, capsys):
     assert "absent.json: no such file or folder (the data set)" in capsys.readouterr().err
     vector = [*command, "--backbone", f"{source}/vector.keras"]
     assert main(vector) == 2
-    assert "gives one vector for a picture, not a map to pool: add --regions crop" in capsys.readouterr().err
+    assert "gives one vector for a picture, not a map to pool: add --region-vectors crop" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(typed(source, tmp_path / "file")) == 2
     assert "file: a file. Name a folder to write to" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from tests.tiny_prepared import THINGS, write_tiny_prepared
 
 OTHER = {  # nothing as in a preset
     "score": "max_sim",
-    "regions": "all",
+    "whole_frame": False,
     "negatives": "hardest",
     "margin": 0.25,
     "similarity": "cosine",
@@ -33,7 +33,7 @@ def trainer(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("preset", "changes"),
-    [("paper", {}), ("best", {"frame_dim": 7}), ("paper", OTHER), ("best", {"regions": "whole-frame", "frame_dim": 0})],
+    [("paper", {}), ("best", {"frame_dim": 7}), ("paper", OTHER), ("best", {"whole_frame": True, "frame_dim": 0})],
     ids=["paper", "best", "other", "whole frame"],
 )
 def test_every_setting_reaches_the_model(trainer, preset, changes):
@@ -49,7 +49,7 @@ def test_every_setting_reaches_the_model(trainer, preset, changes):
         "units": layers["word_projection"].units,
         "word_dim": layers["words"].output_dim,
         "score": layers["scores"].score,
-        "regions": "whole-frame" if layers["scores"].whole_frame else "all",
+        "whole_frame": layers["scores"].whole_frame,
         "negatives": layers["losses"].negatives,
         "margin": layers["losses"].margin,
         "similarity": "cosine" if {"region_norm", "word_norm"} <= set(layers) else "dot",
