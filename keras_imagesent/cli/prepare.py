@@ -9,7 +9,7 @@ Killed and started again it goes on where it was.
   imagesent prepare dataset.json --photos images --out prepared --shard 1/4    (the first of four machines)
   imagesent prepare captions_train2017.json captions_val2017.json --photos coco --out prepared
   imagesent prepare laion/ --out prepared --ray 8    (img2dataset's tars, or Parquet, on a Ray cluster)
-  imagesent prepare my.csv --photos images --out prepared --backbone vgg16/fc2 --region-vectors crop    (as in the paper)
+  imagesent prepare my.csv --photos images --out prepared --backbone vgg16/fc2 --region-vectors crop   (as in the paper)
   imagesent prepare flickr8k=dataset.json coco=captions.csv --photos flickr8k=f8k/images coco=coco/images --out prepared
   imagesent prepare test.csv --photos images --out prepared --words-of runs/alignment    (photos to measure a model on)
 """

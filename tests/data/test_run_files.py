@@ -5,7 +5,6 @@ import json
 import pytest
 
 from keras_imagesent.data.run_files import read_settings
-from keras_imagesent.presets import ALIGNMENT
 from keras_imagesent.shipped import shipped
 
 
@@ -18,4 +17,3 @@ def test_a_setting_of_an_older_name_is_read_by_its_new_name(tmp_path, old, new):
 def test_the_shipped_alignment_has_the_presets_names():
     settings = read_settings(shipped("alignment"))
     assert settings["whole_frame"] is False and "regions" not in settings
-    assert settings["dim"] == ALIGNMENT["best"]["dim"]
