@@ -40,8 +40,8 @@ class Words:
 
 
 def encode_photos(model, regions, batch_size=100, unit_length=True):
-    """Region vectors `(N,R,D)` from what is known of the regions: `region_features (N,R,F)`, `box_scores (N,R)` and, if
-    the detector gave them, `class_scores (N,R,C)`.
+    """Region vectors `(N,R,D)` in the common space from `regions`, a dict of arrays: `region_features (N,R,F)`,
+    `box_scores (N,R)` and, if the detector gave them, `class_scores (N,R,C)`.
 
     `unit_length=False` gives those of a cosine model as they are before they get unit length.
 

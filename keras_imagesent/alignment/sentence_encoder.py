@@ -98,7 +98,7 @@ def build_sentence_encoder(
         train_words: whether word vectors are trained (the paper keeps word2vec's fixed).
         max_words: T, fixed.
         with_prior: whether each word's vector ends in a 1, which meets the prior at the end of each region's vector.
-        frame_dim: length of a second vector, which meets the whole frame's that stands behind each region's.
+        frame_dim: length of a second vector of each word, which is compared with the whole frame's; 0 for none.
 
     Example:
         encoder = build_sentence_encoder(vocabulary_size=2537, units=512, dim=1000)

@@ -1,4 +1,4 @@
-"""Who answers a verb: exported files without TensorFlow where they are enough, else TensorFlow."""
+"""Chooses the model that answers a verb: exported files without TensorFlow where they are enough, else TensorFlow."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""What people type, as values; what is wrong with it is said in a line."""
+"""Turns what people type into values, or says in one line what is wrong with it."""
 
 import argparse
 import os
@@ -49,7 +49,7 @@ def data_sets(files, folders):
     without = {name for name, of_set in of_name.items() if name not in photos and not all(map(holds_photos, of_set))}
     if len(photos) < len(folders) or set(photos) - set(of_name) or without:
         names = ", ".join(name or "without a name" for name in of_name)
-        raise InputError(f"--photos wants one folder for each data set ({names}), as NAME=FOLDER if there are several.")
+        raise InputError(f"--photos needs one folder for each data set ({names}), as NAME=FOLDER if there are several.")
     return of_name, photos
 
 
@@ -59,7 +59,7 @@ def holds_photos(file):
 
 
 def named(text):
-    """`name=path` apart; what exists as it stands is a path without a name. An object store's address stays text."""
+    """Splits `name=path`. A text that is an existing path has no name. An object store's address stays text."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text) or not re.fullmatch(r"\w[\w-]*", name):
         name, path = "", text

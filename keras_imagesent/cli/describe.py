@@ -30,7 +30,7 @@ def add_arguments(parser):
         action="append",
         default=[],
         metavar="X0,Y0,X1,Y1",
-        help="only this part, in 0..1; several --box do too",
+        help="describe only this part of the photo, in 0..1; may be given several times",
     )
     add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
     add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
@@ -96,7 +96,7 @@ def parse_box(text):
 
 
 def describe_boxes(model, contents, boxes):
-    """The captions of one's own boxes in each photo, in the form of `describe_photos`."""
+    """The captions of the given boxes in each photo, in the form of `describe_photos`."""
     found = model.describe_boxes(contents, boxes)
     answers = []
     for status, captions, log_probs in zip(found["status"], found["captions"], found["log_probs"], strict=True):

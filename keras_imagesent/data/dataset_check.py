@@ -29,7 +29,7 @@ def check_dataset(dataset, max_broken=0.01, progress=None, each=None):
 
     Args:
         dataset: what `read_dataset` gave.
-        max_broken: the share of broken items that is borne; more of them raise an `InputError`.
+        max_broken: the largest share of broken items; more of them raise an `InputError`.
         progress: wraps the photos as they are looked at, e.g. `tqdm`.
         each: like `map`, to look at the photos elsewhere; the default is this machine's threads.
 

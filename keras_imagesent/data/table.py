@@ -1,4 +1,4 @@
-"""A table of one's own, CSV or JSON Lines: `filename, caption[, split]`, a caption a row."""
+"""The user's own table, CSV or JSON Lines: `filename, caption[, split]`, a caption a row."""
 
 import csv
 import io

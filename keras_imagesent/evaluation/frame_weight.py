@@ -1,4 +1,4 @@
-"""How much the whole frame's word counts beside the regions', chosen by retrieval on validation photos."""
+"""The weight of the whole frame's score beside the regions' score, chosen by retrieval on validation photos."""
 
 from keras_imagesent.evaluation.retrieval import measure_scores, own_sentences, score_split
 
@@ -6,7 +6,8 @@ WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
 
 def measure_frame_weights(model, photos):
-    """Grid-searches the frame weight by the sum of recalls on `photos`; the metrics of the best one, which they name.
+    """Grid-searches the frame weight by the sum of recalls on `photos`; returns the metrics of the best weight, and
+    the weight itself as `frame_weight`.
 
     The score is that of the regions plus the weight times that of the frame, so two passes over the photos are enough
     for all weights. The model is left as it was. A model without `frame_dim` has no such weight and is only measured.

@@ -38,7 +38,7 @@ class CaptionSearch:
         self.searchers = {}
 
     def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
-        """`token_ids (N, captions, T)`, `log_probs (N, captions)`; frames stand beside if the model wants them."""
+        """`token_ids (N, captions, T)`, `log_probs (N, captions)`; a model trained with the frame gets it too."""
         if self.settings.get("frame") and frames is not None:
             features = np.concatenate([features, frames], axis=1)
         key = beam or self.beam, captions, self.length_penalty if length_penalty is None else length_penalty
@@ -47,7 +47,7 @@ class CaptionSearch:
         return self.searchers[key](features)
 
     def vectors(self, photos):
-        """What this model takes for whole photos: the frame's vector, with what it wants beside (N, F)."""
+        """What this model takes for whole photos: the frame's vector, or two of them side by side (N, F or 2F)."""
         pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False))
         return pairs.features(pairs.items()[0])
 

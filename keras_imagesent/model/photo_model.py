@@ -161,13 +161,13 @@ class PhotoModel(tf.Module):
 
     @tf.function(input_signature=[IMAGE_BYTES, BOX], autograph=False)
     def describe_box(self, image_bytes, box):
-        """Photos (B,) and a box of one's own in each (B,4), in 0..1 -> `captions` and `log_probs` (B,)."""
+        """Photos (B,) and a box in each (B,4), chosen by the caller, in 0..1 -> `captions` and `log_probs` (B,)."""
         found = self.describe_boxes(image_bytes, box[:, None])
         return {name: found[name][:, 0] for name in ("captions", "log_probs", "status")}
 
     @tf.function(autograph=False)  # no signature: one graph for each number of boxes
     def describe_boxes(self, image_bytes, boxes):
-        """Photos (B,) and N boxes of one's own in each (B,N,4), in 0..1 -> `captions`, `log_probs`, `status` (B,N)."""
+        """Photos (B,) and N boxes in each (B,N,4), chosen by the caller -> `captions`, `log_probs`, `status` (B,N)."""
         pixels, status = self._decode(image_bytes)
         corners = tf.clip_by_value(boxes, 0.0, 1.0)
         status = tf.broadcast_to(status[:, None], tf.shape(corners)[:2])
@@ -351,7 +351,7 @@ class PhotoModel(tf.Module):
         }
 
     def regions_of(self, found):
-        """What is known of the regions (`region_features`, `box_scores`, ...) -> their vectors (B,R,D) (Eq. 1)."""
+        """A dict with `region_features`, `box_scores` and perhaps `class_scores` -> region vectors (B,R,D) (Eq. 1)."""
         return self.region_encoder(region_inputs(self.region_encoder, found))
 
     def _embed_image(self, status, found):

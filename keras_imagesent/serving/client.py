@@ -71,7 +71,7 @@ class Client:
         return self.predict("describe", {"image_bytes": _read(photos)})
 
     def describe_box(self, photos, boxes):
-        """A caption for one box of one's own in each photo, (B,4) in 0..1: `captions`, `log_probs` (B,)."""
+        """A caption for one chosen box in each photo, (B,4) in 0..1: `captions`, `log_probs` (B,)."""
         return self.predict("describe_box", {"image_bytes": _read(photos), "box": np.asarray(boxes, np.float32)})
 
     def align(self, photos, sentences):

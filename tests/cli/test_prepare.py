@@ -104,7 +104,7 @@ def test_several_data_sets_in_one_folder(source, tmp_path, capsys):
 
     command[command.index("--photos") + 1 : command.index("--out")] = [f"scenes={source}/images"]
     assert main(command) == 2
-    assert "--photos wants one folder for each data set (scenes, zoo)" in capsys.readouterr().err
+    assert "--photos needs one folder for each data set (scenes, zoo)" in capsys.readouterr().err
 
 
 def test_photos_that_only_measure_a_model_take_its_words(source, tmp_path):
