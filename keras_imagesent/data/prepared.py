@@ -48,7 +48,7 @@ class Photos:
         )
 
     def regions(self, rows=slice(None), frame_only=False):
-        """What `encode_photos` takes, for some photos: vectors and scores of their regions (`frame_only`: of region 0)."""
+        """What `encode_photos` takes: vectors and scores of some photos' regions; with `frame_only`, of region 0."""
         names = ("region_features", "box_scores", "class_scores")
         return {name: getattr(self, name)[rows][:, : 1 if frame_only else None] for name in names}
 
