@@ -36,6 +36,9 @@ def run(args):
         raise InputError(f"{args.photos}: no such folder (--photos)")
     if args.out.exists() and not args.out.is_dir():
         raise InputError(f"{args.out}: a file. Name a folder with --out.")
+    for path in args.tables:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file (--tables)")
     runs = {name: named_run(args, name) for name in ("alignment", "captioner", "region_captioner")}
     from keras_imagesent.report.make_report import make_report
 
