@@ -153,13 +153,9 @@ def _finish(dataset):
 
 def _read(prepared, split, shards):
     """The photos of some shards; where a split is read in one go, they stay in memory for the next epoch."""
-    paths = prepared.shards(split)
-    if sum(map(len, prepared.sentence_counts(split))) > SHUFFLE_PHOTOS:
-        return prepared.read([paths[shard] for shard in shards])
-    wanted = split, tuple(shards)
-    if getattr(prepared, "kept", (None, None))[0] != wanted:
-        prepared.kept = wanted, prepared.read([paths[shard] for shard in shards])
-    return prepared.kept[1]
+    paths = [prepared.shards(split)[shard] for shard in shards]
+    small = sum(map(len, prepared.sentence_counts(split))) <= SHUFFLE_PHOTOS
+    return prepared.read_once(paths) if small else prepared.read(paths)
 
 
 def _gather(photos, rows, sentences, max_words):

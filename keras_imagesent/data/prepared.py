@@ -67,6 +67,7 @@ class Prepared:
     def __init__(self, folder, settings, vocabulary, photo_counts=None, own_words=True):
         self.folder, self.settings, self.vocabulary = Path(folder), settings, vocabulary
         self._sentence_counts = {}
+        self._read_last = None, None  # paths of shards, and their photos
         self._photo_counts = photo_counts or {}  # shard's name -> how many photos it must hold; of folders that tell
         self._own_words = own_words  # whether the ids in the records are of this vocabulary
 
@@ -176,6 +177,12 @@ class Prepared:
             widths=numbers("width", np.int32),
             heights=numbers("height", np.int32),
         )
+
+    def read_once(self, paths):
+        """`read`, and the photos stay in memory until other shards are read so: a small split is read once."""
+        if self._read_last[0] != paths:
+            self._read_last = paths, self.read(paths)
+        return self._read_last[1]
 
     def _token_ids(self, captions, ids, lengths):
         """The ids of each of a photo's sentences: those in the record, or found anew for other words."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
+from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.training.devices import choose_strategy
 from keras_imagesent.training.workers import Share
@@ -93,10 +94,10 @@ def test_workers_share_each_batch_and_the_shards(tmp_path, monkeypatch):
     monkeypatch.setattr(type(prepared), "read", lambda self, paths: opened.append(len(paths)) or read(self, paths))
 
     def batches(share=None):
-        prepared.kept = None, None
+        fresh = Prepared.open(prepared.folder)  # keeps nothing in memory yet
         return [
             {name: value.numpy() for name, value in batch.items()}
-            for batch in pair_batches(prepared, "train", 15, seed=3, share=share)
+            for batch in pair_batches(fresh, "train", 15, seed=3, share=share)
         ]
 
     whole, parts = batches(), [batches(Share(index, 1, 2)) for index in range(2)]
