@@ -8,9 +8,9 @@ example:
   imagesent train-alignment prepared/flickr8k --out runs/paper --preset paper --search 8
 """
 
-import argparse
 from pathlib import Path
 
+from keras_imagesent.cli.training_flags import add_settings, add_training_flags
 from keras_imagesent.presets import ALIGNMENT, alignment_settings
 
 CHOICES = {
@@ -50,11 +50,8 @@ HELP = {
 
 
 def add_arguments(parser):
+    add_training_flags(parser, ALIGNMENT)
     add = parser.add_argument
-    add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
-    add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
-    add("--preset", choices=sorted(ALIGNMENT), default="best", help="settings to start from (best)")
-    add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
     add(
         "--word-vectors",
         type=Path,
@@ -62,25 +59,10 @@ def add_arguments(parser):
         help="GloVe or word2vec file to start from, or glove: the 50 numbers a word that the extra weights brings",
     )
     add("--fixed-words", action="store_true", help="do not train the word vectors")
-    add(
-        "--start-from",
-        type=Path,
-        metavar="RUN",
-        help="start with another run's weights; new words are added",
-    )
     add("--search", type=int, default=0, metavar="N", help="first try N random learning rates and weight decays")
     add("--search-epochs", type=int, default=2, metavar="N", help="epochs of each of those tries (2)")
     add("--beta", type=float, help="ties between neighbouring words (Eq. 12); else chosen on the validation split")
-    add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
-    add("--seed", type=int, default=0, help="decides weights, order and dropout (0)")
-    add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
-    settings = parser.add_argument_group("settings of the preset")
-    for name, value in ALIGNMENT["paper"].items():
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool) and name != "train_words":
-            settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=HELP[name])
-        elif name != "train_words":
-            settings.add_argument(flag, type=type(value), choices=CHOICES.get(name), help=HELP[name])
+    add_settings(parser, ALIGNMENT["paper"], CHOICES, HELP)
 
 
 def run(args):

@@ -12,6 +12,7 @@ example:
 
 from pathlib import Path
 
+from keras_imagesent.cli.training_flags import add_settings, add_training_flags
 from keras_imagesent.presets import CAPTIONER, captioner_settings
 
 CHOICES = {
@@ -41,35 +42,17 @@ HELP = {
 
 
 def add_arguments(parser):
+    add_training_flags(parser, CAPTIONER)
     add = parser.add_argument
-    add("prepared", type=Path, help="folder that `imagesent prepare` wrote")
-    add("--out", type=Path, required=True, metavar="RUN", help="the run folder to write or to go on with")
-    add("--preset", choices=sorted(CAPTIONER), default="best", help="settings to start from (best)")
     add("--pairs", type=Path, metavar="FILE", help="learn from these (region, snippet) pairs instead of whole photos")
     add("--validation-pairs", type=Path, metavar="FILE", help="pairs of the validation split (else some are held out)")
     add("--both", action="store_true", help="learn from the pairs and from whole photos")
     add("--frame", action="store_true", help="give the whole frame's vector beside the region's")
-    add(
-        "--start-from",
-        type=Path,
-        metavar="RUN",
-        help="start with another run's weights; new words are added",
-    )
     add("--self-critical", action="store_true", help="learn from the CIDEr of its own samples (needs --start-from)")
     add("--fine-tune", type=Path, metavar="PHOTOS", help="train the backbone too, from the photos in this folder")
     add("--backbone", type=Path, metavar="FILE", help="the .keras to fine-tune (the shipped one)")
     add("--backbone-learning-rate", type=float, default=1e-5, help="the backbone's own learning rate (1e-5)")
-    add("--validation", metavar="SPLIT", help="split that chooses the best epoch (tune, else val, else dev)")
-    add("--devices", metavar="LIST", help="such as gpu:0,gpu:1 (all GPUs, or the CPU)")
-    add("--seed", type=int, default=0, help="decides weights, order and dropout (0)")
-    add("--save-minutes", type=float, default=2.0, metavar="M", help="how often the state is saved inside an epoch (2)")
-    settings = parser.add_argument_group("settings of the preset")
-    for name, value in CAPTIONER["paper"].items():
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            settings.add_argument(flag, action="store_true", default=None, help=HELP[name])
-        else:
-            settings.add_argument(flag, type=type(value), choices=CHOICES.get(name), help=HELP[name])
+    add_settings(parser, CAPTIONER["paper"], CHOICES, HELP)
 
 
 def run(args):
