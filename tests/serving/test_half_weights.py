@@ -38,6 +38,30 @@ def test_saved_model_stores_half_and_answers_the_same(rounded, tmp_path):
     assert served_answers(tmp_path / "half") == answers(rounded)
 
 
+def test_every_signature_of_a_whole_model_is_stored_in_half(monkeypatch, tmp_path):
+    monkeypatch.setattr(half_weights, "LEAST", 20)
+    model = tiny_photo_model()
+    parts = [model.extractor, *(run.model for run in (model.captioner, model.region_captioner, model.alignment))]
+    for weight in [weight for part in parts for weight in part.weights]:
+        if weight.dtype == "float32":
+            weight.assign(weight.numpy().astype("float16").astype("float32"))
+    version = export_saved_model(model, tmp_path / "half", float16=True)
+    served = tf.saved_model.load(str(version))
+    photo = tf.io.encode_jpeg(np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8))[None]
+    for name, sentences in (("describe", []), ("align", [tf.constant(["a dog runs on the grass"])])):
+        expected = getattr(model, name)(photo, *sentences)
+        keys = dict(zip(("image_bytes", "sentences"), (photo, *sentences), strict=False))
+        found = served.signatures[name](**keys)
+        assert set(found) == set(expected)
+        for key, value in expected.items():
+            if value.dtype.is_floating:
+                np.testing.assert_allclose(found[key], value, atol=1e-4, err_msg=f"{name} {key}")
+            else:
+                np.testing.assert_array_equal(found[key], value, err_msg=f"{name} {key}")
+    halves = [weight for weight in served.weights if weight.dtype == tf.float16]
+    assert sum(np.prod(half.shape) for half in halves) > 0.8 * sum(np.prod(each.shape) for each in served.weights)
+
+
 def test_model_in_memory_keeps_its_float32_weights_and_graphs(monkeypatch, tmp_path):
     monkeypatch.setattr(half_weights, "LEAST", 20)
     model, untouched = tiny_photo_model(whole=False), tiny_photo_model(whole=False)
