@@ -243,7 +243,7 @@ def root_of_covariance(rows):
 def encode_prepared(prepared, file):
     """Every photo's regions with all their regions there, and every tenth sentence of the last split, as vectors."""
     from keras_imagesent.alignment.encode import encode_photos, encode_sentences
-    from keras_imagesent.data.shards import Prepared
+    from keras_imagesent.data.prepared import Prepared
     from keras_imagesent.model.run import find_run
 
     prepared, alignment = Prepared.open(prepared), find_run(None, "alignment")
