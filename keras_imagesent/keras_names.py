@@ -21,6 +21,7 @@ LAYERS = {
     "captioning.cells": ("GRUCell", "LSTMCell", "Recurrence", "ReluCell"),
     "regions.crop_regions": ("CropRegions",),
     "regions.detectors.grid": ("FixedBoxes",),
+    "regions.efficientnet_lite": ("Smooth",),
     "regions.extractor": ("AddWholeFrame",),
     "regions.pool_regions": ("PoolRegions",),
     "regions.select_boxes": ("SelectBoxes",),
