@@ -25,6 +25,9 @@ EXPECTED_SKIPS = (
 
 def pytest_addoption(parser):
     parser.addoption("--fail-on-skip", action="store_true", help="fail when a test is skipped that CI should run")
+    parser.addoption(
+        "--tf-serving", metavar="BINARY", help="run TF Serving's corpus against its tensorflow_model_server"
+    )
 
 
 @pytest.hookimpl(trylast=True)
