@@ -117,7 +117,7 @@ def ask(connection, path, body):
 
 
 def load(port, path, body, clients, seconds):
-    """[(status, latency)] of clients that ask again at once (refused: after a second), the time, their share of a core."""
+    """[(status, latency)] of clients that ask at once again (refused: in a second), the time, their share of a core."""
     until = time.perf_counter() + seconds
     go = threading.Barrier(clients)
 
