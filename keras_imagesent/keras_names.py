@@ -17,6 +17,7 @@ LAYERS = {
     "alignment.ranking_loss": ("RankingLoss",),
     "alignment.region_encoder": ("BesideFrame", "Centre", "DetectorPrior"),
     "alignment.sentence_encoder": ("AdditiveRNN", "AppendOne", "MaskWords"),
+    "captioning.attention": ("RegionAttention",),
     "captioning.captioner": ("Captioner", "FeatureCentring"),
     "captioning.cells": ("GRUCell", "LSTMCell", "Recurrence", "ReluCell"),
     "regions.crop_regions": ("CropRegions",),

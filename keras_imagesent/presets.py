@@ -70,6 +70,8 @@ CAPTIONER = {
         "dropout": 0.5,
         "activate_image": False,
         "activate_words": False,
+        "classes": False,
+        "attention": 0,
         "optimizer": "rmsprop",
         "learning_rate": 1e-3,
         "decay": 1.0,
@@ -111,7 +113,7 @@ ALIGNMENT_MODEL = (
     "dim", "units", "word_dim", "score", "whole_frame", "negatives", "margin", "similarity", "temperature", "dropout",
     "hide_frame", "hide_regions", "prior", "frame_dim", "root", "unit", "classes", "train_words",
 )  # fmt: skip
-CAPTIONER_MODEL = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words")
+CAPTIONER_MODEL = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words", "classes", "attention")
 
 
 def alignment_settings(preset="best", **changes):
@@ -144,6 +146,8 @@ def captioner_settings(preset="best", **changes):
     for name in ("units", "word_dim", "batch_size", "epochs", "patience", "learning_rate", "clip", "beam", "decay"):
         if settings[name] <= 0:
             raise InputError(f"{name} must be above 0, not {settings[name]}")
+    if settings["attention"] < 0:
+        raise InputError(f"attention must be 0 or more, not {settings['attention']}")
     _check_shares(settings, "dropout")
     return settings
 

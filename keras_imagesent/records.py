@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as shares of the photo's width and height
 
+MIN_SCORE = 0.2  # regions that the detector is less sure of are not described, unless asked for: three of 19 remain
+
 
 @dataclass(frozen=True, slots=True)
 class Caption:
@@ -51,7 +53,8 @@ class Phrase:
         text: the words as they were typed.
         box: the region, as in `Region`.
         score: how well words and region agree: the mean of the words' similarities with the region.
-        region: the number of the region among the photo's regions; 0 is the whole frame.
+        region: the number of the region among all of the photo's regions (`describe` with `min_score=0`); 0 is the
+            whole frame.
 
     Example:
         >>> ki.Phrase("a dog", (0.1, 0.2, 0.5, 0.9), 3.4, region=2).text

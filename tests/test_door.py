@@ -122,7 +122,9 @@ def test_a_list_in_gives_a_list_of_lists_in_order(model, photo, tmp_path):
 
 
 def test_regions_phrases_and_vectors_are_plain(model, photo):
-    regions = model.describe(photo)
+    regions = model.describe(photo, min_score=0)
+    assert model.describe(photo) == [region for region in regions if region.score >= 0.2]
+    assert model.describe(photo, min_score=1) == regions[:1] and min(region.score for region in regions) < 0.9
     assert regions[0].box == (0.0, 0.0, 1.0, 1.0) and 1 < len(regions) <= 20
     assert all(type(x) is float for region in regions for x in (*region.box, region.score, region.caption.log_prob))
     phrases = model.align(photo, "a dog zzz runs on the red grass")

@@ -19,7 +19,7 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
     Args:
         step: function from the words just said (N,) and the states to the logits (or log probabilities) of the
             next word (N, V+1) and the new states; class 0 is END.
-        states: list of tensors (B, ...) that the first step takes (`Decoder.start`).
+        states: list of tensors (B, ...) that the first step takes (`Decoder.states`).
         start_id: the word that the first step reads.
         beam: number of sentences kept.
         max_length: number of words at most, fixed.
@@ -31,8 +31,8 @@ def beam_search(step, states, start_id, beam=3, max_length=20, captions=1, lengt
         `token_ids (B, captions, max_length)`, padded with 0, best first, and `log_probs (B, captions)`, not normalized.
 
     Example:
-        >>> decoder = Decoder(captioner)
-        >>> token_ids, log_probs = beam_search(decoder.step, decoder.start(features), decoder.start_id, beam=7)
+        >>> decoder = Decoder(captioner, features)
+        >>> token_ids, log_probs = beam_search(decoder.step, decoder.states, decoder.start_id, beam=7)
     """
     if not 1 <= captions <= beam:
         raise ValueError(f"captions must be between 1 and the beam. Received: captions={captions}, beam={beam}")
@@ -133,7 +133,7 @@ def sample(step, states, start_id, max_length=20, seed=0, temperature=1.0, top_p
         token_ids (B, T) padded with 0 and log_probs (B,), the model's own (temperature 1, all words).
 
     Example:
-        >>> token_ids, log_probs = sample(decoder.step, decoder.start(features), decoder.start_id, top_p=0.9)
+        >>> token_ids, log_probs = sample(decoder.step, decoder.states, decoder.start_id, top_p=0.9)
     """
     batch = tf.shape(states[0])[0]
     token = tf.fill([batch], start_id)

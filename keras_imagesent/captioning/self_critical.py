@@ -34,32 +34,31 @@ class SelfCritical:
 
     def __init__(self, captioner, pairs, vocabulary, score, batch_size=100, seed=0):
         self.vocabulary, self.score, self.seed = vocabulary, score, seed
-        self.features, self.length = pairs.features(pairs.items()[0]), pairs.token_ids.shape[1]
+        self.pairs, self.items, self.length = pairs, pairs.items()[0], pairs.token_ids.shape[1]
         self.photos = max(1, batch_size // SAMPLES)
-        decoder = Decoder(captioner)
 
         @tf.function(reduce_retracing=True, autograph=False)
-        def draw(features, seed):
-            states = decoder.start(tf.repeat(features, SAMPLES, axis=0))
-            return sample(decoder.step, states, decoder.start_id, self.length, seed)[0]
+        def draw(image, seed):
+            decoder = Decoder(captioner, image)
+            return sample(decoder.step, decoder.states, decoder.start_id, self.length, seed)[0]
 
         self.draw = draw
 
     @property
     def steps(self):
-        return -(-len(self.features) // self.photos)
+        return -(-len(self.items) // self.photos)
 
     def batches(self, epoch=0, start_step=0):
         """A dataset of one epoch, every photo once; nothing is drawn ahead, so that the weights are the newest."""
 
         def generate():
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.features))
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.items))
             for step in range(start_step, self.steps):
                 rows = order[step * self.photos : (step + 1) * self.photos]
                 yield self.weigh(rows, seed=epoch * self.steps + step)
 
         signature = {
-            "image_features": tf.TensorSpec((None, self.features.shape[1]), tf.float32),
+            **self.pairs.signature(tf.float32),
             "token_ids": tf.TensorSpec((None, self.length), tf.int32),
             "sentence_weights": tf.TensorSpec((None,), tf.float32),
         }
@@ -67,13 +66,14 @@ class SelfCritical:
 
     def weigh(self, rows, seed):
         """One batch: samples of the photos in `rows` and the CIDEr by which each beats the other samples' mean."""
-        features = self.features[rows]
-        token_ids = self.draw(tf.constant(features), tf.constant(seed)).numpy()
+        image = {name: np.repeat(x, SAMPLES, axis=0) for name, x in self.pairs.inputs(self.items[rows]).items()}
+        image = {name: x if x.dtype == bool else np.float32(x) for name, x in image.items()}
+        token_ids = self.draw(image, tf.constant(seed)).numpy()
         captions = [self.vocabulary.decode(ids).split() + [END] * (0 in ids) for ids in token_ids]
         rewards = np.array(self.score(captions, np.repeat(rows, SAMPLES))).reshape(-1, SAMPLES)
         others = (rewards.sum(axis=1, keepdims=True) - rewards) / (SAMPLES - 1)
         return {
-            "image_features": np.repeat(features, SAMPLES, axis=0),
+            **image,
             "token_ids": token_ids,
             "sentence_weights": (rewards - others).reshape(-1).astype(np.float32),
         }

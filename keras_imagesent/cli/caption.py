@@ -25,7 +25,7 @@ def add_arguments(parser):
     add("--captioner", metavar="RUN", help="run of train-captioner (the shipped one)")
     add("--alignment", metavar="RUN", help="run of train-alignment, for --rerank (the shipped one)")
     add("--backbone", metavar="FILE", help="the .keras that makes the vectors (the shipped one)")
-    add("--detector", metavar="FILE", help="the .keras that finds regions, for --rerank (the shipped one)")
+    add("--detector", metavar="FILE", help="the .keras that finds regions, if they are looked at (the shipped one)")
     add("--captions", type=int, default=1, help="captions for each photo, best first (1)")
     add("--beam", type=int, help="sentences kept in the search (the captioner's own; 20 with --rerank)")
     add("--length-penalty", type=float, help="0 prefers short captions (the captioner's own)")
@@ -59,7 +59,7 @@ def run(args):
         args.exported,
         {name: getattr(args, name) for name in wanted} | {"length_penalty": args.length_penalty is not None},
         backbone=args.backbone,
-        detector=args.detector if args.rerank else False,
+        detector=args.detector or (None if args.rerank else False),
         alignment=args.alignment if args.rerank else False,
         captioner=args.captioner,
         region_captioner=False,

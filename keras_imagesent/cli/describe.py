@@ -14,6 +14,7 @@ from keras_imagesent.cli.answers import HELP, load_answers
 from keras_imagesent.cli.photo_list import Complaints, list_photos, picture_path
 from keras_imagesent.data.photo_batches import read_in_batches
 from keras_imagesent.errors import InputError
+from keras_imagesent.records import MIN_SCORE
 from keras_imagesent.runtime.description import describe_photos
 
 
@@ -33,6 +34,7 @@ def add_arguments(parser):
         help="describe only this part of the photo, in 0..1; may be given several times",
     )
     add("--regions", type=int, default=20, metavar="N", help="at most so many regions, best detector score first (20)")
+    add("--all", action="store_true", help=f"regions of a detector score below {MIN_SCORE:g} too")
     add("--beam", type=int, help="sentences kept in the search (the region captioner's own)")
     add("--beta", type=float, help="strength of the ties between neighbouring words (the alignment's own)")
     add("--exported", metavar="FOLDER", help=HELP)
@@ -63,7 +65,10 @@ def run(args):
         beta=args.beta,
     )
     for paths, contents in read_in_batches(photos, complain):
-        answers = describe_boxes(model, contents, boxes) if boxes else describe_photos(model, contents, args.regions)
+        if boxes:
+            answers = describe_boxes(model, contents, boxes)
+        else:
+            answers = describe_photos(model, contents, args.regions, 0.0 if args.all else MIN_SCORE)
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, InputError):
                 complain(path, answer)

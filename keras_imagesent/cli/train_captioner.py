@@ -27,6 +27,8 @@ HELP = {
     "dropout": "share dropped of the image, the words and the output, not of the recurrence",
     "activate_image": "the image through the ReLU before it enters",
     "activate_words": "the word input through the ReLU before it enters",
+    "classes": "what the detector takes things for stands beside the image (with --pairs, beside the region)",
+    "attention": "size of the space in which every word looks at the photo's regions; 0 looks at the frame alone",
     "optimizer": "rmsprop is the paper's",
     "learning_rate": "of the first epoch",
     "decay": "each epoch's learning rate is this share of the one before",

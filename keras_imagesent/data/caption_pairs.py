@@ -17,6 +17,8 @@ class CaptionPairs:
         rows, regions: (P,) the photo and the region of each pair.
         sentences: list of P lists of word ids, and `texts` the same as people wrote them.
         frame: whether the whole frame's vector stands beside the region's (2 F numbers).
+        looks_at: what a captioner of whole photos looks at beside, by name: arrays (N, R, ...), such as `class_scores`.
+        region_classes: class scores (N, R, C), of which a captioner of regions looks at the described region's.
         max_words: sentences are cut or padded with 0 to this many ids.
 
     Example:
@@ -25,22 +27,50 @@ class CaptionPairs:
         ...     batch["image_features"], batch["token_ids"]  # (100, F) float32, (100, 20) int32
     """
 
-    def __init__(self, region_features, rows, regions, sentences, texts, frame=False, max_words=MAX_WORDS):
+    def __init__(
+        self,
+        region_features,
+        rows,
+        regions,
+        sentences,
+        texts,
+        frame=False,
+        looks_at=None,
+        region_classes=None,
+        max_words=MAX_WORDS,
+    ):
         self.region_features, self.frame, self.texts = region_features, frame, texts
+        self.looks_at, self.region_classes = looks_at or {}, region_classes
         self.rows, self.regions = np.asarray(rows), np.asarray(regions)
         self.token_ids = pad_sentences(sentences, max_words)
 
     @classmethod
-    def of_photos(cls, photos, frame=False, max_words=MAX_WORDS):
-        """Every photo with each of its sentences."""
+    def as_regions(cls, photos, frame=False, classes=False):
+        """Every photo with each of its sentences, for a captioner of regions: the frame is one, of no class."""
+        pairs = cls.of_photos(photos, frame)
+        pairs.region_classes = photos.class_scores if classes else None
+        return pairs
+
+    @classmethod
+    def of_photos(cls, photos, frame=False, classes=False, attention=False, max_words=MAX_WORDS):
+        """Every photo with each of its sentences.
+
+        With `classes`, the detector's class scores of all regions are looked at, with `attention` their vectors too.
+        """
         rows = np.repeat(np.arange(len(photos.token_ids)), [len(group) for group in photos.token_ids])
         sentences = [words for group in photos.token_ids for words in group]
         texts = [text for group in photos.captions for text in group]
-        return cls(photos.region_features[:, :1], rows, np.zeros_like(rows), sentences, texts, frame, max_words)
+        names = ["class_scores"] * bool(classes) + ["region_features", "region_mask"] * bool(attention)
+        looks_at = {name: getattr(photos, name) for name in names}
+        frames = photos.region_features[:, :1]
+        return cls(frames, rows, np.zeros_like(rows), sentences, texts, frame, looks_at, None, max_words)
 
     @classmethod
-    def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, max_words=MAX_WORDS):
-        """The (region, snippet) pairs that `imagesent align` wrote; with `whole_photos`, the whole sentences too."""
+    def of_regions(cls, path, photos, vocabulary, frame=False, whole_photos=False, classes=False, max_words=MAX_WORDS):
+        """The (region, snippet) pairs that `imagesent align` wrote; with `whole_photos`, the whole sentences too.
+
+        With `classes`, the detector's class scores of the described region are looked at.
+        """
         row_of = {filename: row for row, filename in enumerate(photos.filenames)}
         rows, regions, sentences, texts = [], [], [], []
         for filename, region, snippet in read_pairs(path):
@@ -59,7 +89,8 @@ class CaptionPairs:
             rows, regions = [*rows, *whole.rows], [*regions, *whole.regions]
             sentences += [words for group in photos.token_ids for words in group]
             texts += whole.texts
-        return cls(photos.region_features, rows, regions, sentences, texts, frame, max_words)
+        own = photos.class_scores if classes else None
+        return cls(photos.region_features, rows, regions, sentences, texts, frame, {}, own, max_words)
 
     def __len__(self):
         return len(self.rows)
@@ -68,12 +99,25 @@ class CaptionPairs:
     def feature_dim(self):
         return self.region_features.shape[-1] * (1 + self.frame)
 
+    @property
+    def classes(self):
+        """How many classes of the detector are looked at."""
+        return self.inputs(np.arange(1)).get("class_scores", np.zeros((1, 1, 0))).shape[-1]
+
     def features(self, pairs):
         """Image vectors (n, F or 2F) float32 of some pairs."""
         rows = self.rows[pairs]
         parts = [self.region_features[rows, self.regions[pairs]]]
         parts += [self.region_features[rows, 0]] if self.frame else []
         return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def inputs(self, pairs):
+        """What a captioner looks at for some pairs: `image_features (n, F)` and the rest by name, as in the shards."""
+        rows = self.rows[pairs]
+        inputs = {"image_features": self.features(pairs)} | {name: x[rows] for name, x in self.looks_at.items()}
+        if self.region_classes is not None:
+            inputs["class_scores"] = self.region_classes[rows, self.regions[pairs]][:, None]  # (n, 1, C)
+        return inputs
 
     def items(self):
         """What is described: a pair of each distinct photo or region (M,), and the item of every pair (P,)."""
@@ -101,6 +145,19 @@ class CaptionPairs:
         mean = some.mean(axis=0)
         return mean, float(1 / max(1e-6, (some - mean).std()))
 
+    def region_mean(self):
+        """The mean vector (F,) of the regions that attention looks at, of some of the photos."""
+        some = np.random.default_rng(0).permutation(len(self.region_features))[:2000]
+        present = self.looks_at["region_mask"][some]
+        return self.looks_at["region_features"][some][present].mean(axis=0, dtype=np.float32)
+
+    def log_frequencies(self, vocabulary_size):
+        """Log of each output's share in the sentences, END counted once a sentence: float32 (V+1,)."""
+        counts = np.bincount(self.token_ids.ravel(), minlength=vocabulary_size + 1).astype(np.float64)
+        counts[0] = len(self)
+        counts = np.maximum(counts, 1)  # a word that only the whole captions have
+        return np.log(counts / counts.sum()).astype(np.float32)
+
     def steps(self, batch_size):
         return -(-len(self) // batch_size)
 
@@ -117,13 +174,25 @@ class CaptionPairs:
         def generate():
             batches = self.order(batch_size, seed, epoch)[start_step:]
             for pairs in batches if share is None else [part for batch in batches for part in share.parts(batch)]:
-                yield {"image_features": self.features(pairs), "token_ids": self.token_ids[pairs]}
+                yield {**self.inputs(pairs), "token_ids": self.token_ids[pairs]}
 
-        signature = {
-            "image_features": tf.TensorSpec((None, self.feature_dim), tf.float32),
-            "token_ids": tf.TensorSpec((None, self.token_ids.shape[1]), tf.int32),
+        signature = {**self.signature(), "token_ids": tf.TensorSpec((None, self.token_ids.shape[1]), tf.int32)}
+        batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
+
+        def widen(batch):
+            return {name: tf.cast(x, tf.float32) if x.dtype == tf.float16 else x for name, x in batch.items()}
+
+        return batches.map(widen).prefetch(2)
+
+    def signature(self, half=None):
+        """The `tf.TensorSpec`s of `inputs`; `half` is what becomes of float16, None leaves it."""
+        import tensorflow as tf
+
+        one = self.inputs(np.arange(1)).items()
+        return {
+            name: tf.TensorSpec((None, *x.shape[1:]), half if half and x.dtype == np.float16 else x.dtype)
+            for name, x in one
         }
-        return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(2)
 
 
 def _is_region(number):

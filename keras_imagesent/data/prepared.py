@@ -116,9 +116,9 @@ class Prepared:
         return [self.folder / shard_name(split, index, number) for index in range(number)]
 
     def load(self, split, frames_only=False):
-        """All photos of a split, in the data set's order, as arrays; with `frames_only`, of region 0 alone (R = 1).
+        """All photos of a split, in the data set's order, as arrays; with `frames_only`, the vectors of region 0 alone.
 
-        A photo takes about 50 KB, its frame 3 KB: a large training split fits into memory by its frames only.
+        A photo takes about 55 KB, 6 KB with its frame's vector alone: so a large training split fits into memory.
         """
         return self.read(self.shards(split), frames_only)
 
@@ -133,7 +133,7 @@ class Prepared:
         """The photos of some shards, one after the other."""
         import tensorflow as tf
 
-        regions, kept = self.number_of_regions, 1 if frames_only else self.number_of_regions
+        regions = self.number_of_regions
         columns = {
             "region_features": ("<f2", (self.feature_dim,)),
             "boxes": ("<f4", (4,)),
@@ -148,14 +148,14 @@ class Prepared:
                     part = {key: value.numpy() for key, value in parse_records(records).items()}
                     for name, (dtype, shape) in columns.items():
                         array = np.frombuffer(b"".join(part[name]), dtype).reshape(len(part[name]), regions, *shape)
-                        part[name] = array[:, :kept].copy() if frames_only else array
+                        part[name] = array[:, :1].copy() if frames_only and name == "region_features" else array
                 except (tf.errors.OpError, ValueError):  # whole by its checksums, and yet no photo of ours
                     raise InputError(f"{path}: not a shard of `imagesent prepare`. Delete it.") from None
                 parts.append(part)
 
         def column(name):
             dtype, shape = columns[name]
-            return np.concatenate([part[name] for part in parts] or [np.zeros((0, kept, *shape), dtype)])
+            return np.concatenate([part[name] for part in parts] or [np.zeros((0, regions, *shape), dtype)])
 
         def numbers(name, dtype):
             return np.concatenate([p[name] for p in parts] or [np.zeros(0)]).astype(dtype)
@@ -170,7 +170,7 @@ class Prepared:
             boxes=column("boxes"),
             box_scores=column("box_scores"),
             class_scores=column("class_scores"),
-            region_mask=np.arange(kept) < present[:, None],
+            region_mask=np.arange(regions) < present[:, None],
             captions=[[sentence.decode() for sentence in captions] for captions, _, _ in rows],
             token_ids=[self._token_ids(*row) for row in rows],
             sentence_ids=[ids for p in parts for ids in p["sentence_ids"]],

@@ -150,12 +150,15 @@ def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5
     return Table("reranking", "Re-ranking by the alignment", ["captions by", *MEASURES], rows, note, command, split)
 
 
-def region_table(region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, command=""):
+def region_table(
+    region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, command="", classes=None
+):
     """Human boxes described by the region model, the whole-frame model, the best training snippet, and by people.
 
     Args:
         regions: `DescribedRegion`s; `vectors`, `frames`: their `box_vectors`.
         alignment: the `Run` of an alignment, and `snippets` of training sentences, for the ranking baseline.
+        classes: their `box_classes`, for captioners that know classes.
 
     Example:
         >>> region_table(Run("runs/regions"), Run("runs/captioner"), regions, *box_vectors(...), "dev").to_markdown()
@@ -165,7 +168,8 @@ def region_table(region_run, frame_run, regions, vectors, frames, split, alignme
     for name, run in (("region model", region_run), ("whole-frame model fed regions", frame_run)):
         if run:
             model = CaptionSearch(run)
-            rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(vectors, frames)).values()])
+            image = model.regions(vectors, frames, classes)
+            rows.append([f"{name}, beam {model.beam}", *scorer.score(model.captions(image)).values()])
     if alignment and snippets:
         found = best_snippets(alignment.model, alignment.vocabulary, vectors, frames, snippets)
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])

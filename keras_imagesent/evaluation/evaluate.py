@@ -13,7 +13,12 @@ from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.alignment_tables import grounding_table, magnitude_tables, read_items, retrieval_table
 from keras_imagesent.evaluation.caption_tables import beam_table, caption_table, region_table, rerank_table, truth_table
 from keras_imagesent.evaluation.confidence import confidence_table
-from keras_imagesent.evaluation.region_snippets import box_vectors, read_region_snippets, regions_of_phrases
+from keras_imagesent.evaluation.region_snippets import (
+    box_classes,
+    box_vectors,
+    read_region_snippets,
+    regions_of_phrases,
+)
 from keras_imagesent.evaluation.tables import Table
 from keras_imagesent.model.caption_search import CaptionSearch
 from keras_imagesent.model.run import Run, find_run, load_keras
@@ -122,7 +127,8 @@ def evaluate(
         snippets = {snippet for _, _, snippet in read_pairs(pairs)} if pairs else None
         speaker = next(iter(speakers.values()), None)
         region_run = find_run(region_captioner, "region_captioner")
-        add(region_table(region_run, speaker, *vectors, split, aligner, snippets, command))
+        classes = box_classes(vectors[0], rows)
+        add(region_table(region_run, speaker, *vectors, split, aligner, snippets, command, classes))
     return tables
 
 

@@ -28,7 +28,8 @@ class CaptionSearch:
         run: the `Run` of a captioner.
 
     Example:
-        >>> CaptionSearch(Run("runs/captioner")).captions(features, beam=3)
+        >>> search = CaptionSearch(Run("runs/captioner"))
+        >>> search.captions(search.vectors(photos), beam=3)
         ['a dog runs through the grass', ...]
     """
 
@@ -37,23 +38,40 @@ class CaptionSearch:
         self.beam, self.length_penalty = search_settings(run)
         self.searchers = {}
 
-    def search(self, features, frames=None, beam=None, captions=1, length_penalty=None):
-        """`token_ids (N, captions, T)`, `log_probs (N, captions)`; a model trained with the frame gets it too."""
-        if self.settings.get("frame") and frames is not None:
-            features = np.concatenate([features, frames], axis=1)
+    def search(self, image, beam=None, captions=1, length_penalty=None):
+        """What `vectors` or `regions` gives -> `token_ids (N, captions, T)`, `log_probs (N, captions)`."""
         key = beam or self.beam, captions, self.length_penalty if length_penalty is None else length_penalty
         if key not in self.searchers:  # tracing takes longer than a thousand captions
             self.searchers[key] = Searcher(self.model, key[0], captions, length_penalty=key[2])
-        return self.searchers[key](features)
+        return self.searchers[key](image)
+
+    def regions(self, vectors, frames=None, classes=None):
+        """What this model takes for regions: arrays by name.
+
+        Args:
+            vectors: (N, F) of the regions.
+            frames: (N, F) of their photos' frames, which stand beside if the model wants them.
+            classes: (N, C) the detector's scores, if the model knows classes; None is a region of unknown class.
+        """
+        if self.settings.get("frame") and frames is not None:
+            vectors = np.concatenate([vectors, frames], axis=1)
+        known = {"image_features": vectors}
+        if "class_scores" in self.model.input:
+            size = len(vectors), self.model.input["class_scores"].shape[-1]
+            known["class_scores"] = (np.zeros(size, np.float32) if classes is None else classes)[:, None]
+        if "region_mask" in self.model.input:  # the region is all there is to look at
+            known |= {"region_features": vectors[:, None], "region_mask": np.ones((len(vectors), 1), bool)}
+        return known
 
     def vectors(self, photos):
-        """What this model takes for whole photos: the frame's vector, or two of them side by side (N, F or 2F)."""
-        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False))
-        return pairs.features(pairs.items()[0])
+        """What this model takes for whole photos: the frame's vector, and what else it looks at, by name."""
+        classes, attention = (name in self.model.input for name in ("class_scores", "region_mask"))
+        pairs = CaptionPairs.of_photos(photos, self.settings.get("frame", False), classes, attention)
+        return pairs.inputs(pairs.items()[0])
 
-    def captions(self, features, frames=None, beam=None, length_penalty=None):
-        """The best caption of each vector."""
-        token_ids, _ = self.search(features, frames, beam, length_penalty=length_penalty)
+    def captions(self, image, beam=None, length_penalty=None):
+        """The best caption of each photo or region; `image` as for `search`."""
+        token_ids, _ = self.search(image, beam, length_penalty=length_penalty)
         return [self.vocabulary.decode(ids[0]) for ids in token_ids]
 
     def captions_and_log_probs(self, photos):

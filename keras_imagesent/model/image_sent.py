@@ -10,7 +10,7 @@ from keras_imagesent.alignment.phrases import group_phrases
 from keras_imagesent.data.photo_bytes import Photo, photo_bytes, photo_name
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
-from keras_imagesent.records import Caption, Phrase, Region
+from keras_imagesent.records import MIN_SCORE, Caption, Phrase, Region
 
 PHOTOS_AT_ONCE = 8  # what the networks look at together: a longer list is cut
 Part = str | Path | bool | None
@@ -104,8 +104,12 @@ class ImageSent:
             lambda row: [Caption(text, p) for text, p in zip(*row("captions", "log_probs"), strict=True)]
         )
 
-    def describe(self, photo: Photo | Sequence[Photo]) -> list[Region] | list[list[Region]]:
+    def describe(
+        self, photo: Photo | Sequence[Photo], min_score: float = MIN_SCORE
+    ) -> list[Region] | list[list[Region]]:
         """The regions of photos, each with its caption; the first is the whole frame.
+
+        Regions that the detector gives less than `min_score` are left out; 0 describes all of them.
 
         Example:
             >>> [region.box for region in model.describe("dog.jpg")][0]
@@ -120,6 +124,7 @@ class ImageSent:
             return [
                 Region(tuple(boxes[n]), scores[n], labels[n] or None, Caption(texts[n], log_probs[n]))
                 for n in range(row("number_of_regions")[0])
+                if scores[n] >= min_score
             ]
 
         return found.answer(regions)

@@ -13,7 +13,7 @@ from keras_imagesent.captioning.captioner import Decoder
 from keras_imagesent.data.graph_tokenizer import SentenceToIds, close_gaps
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.caption_search import search_settings
-from keras_imagesent.model.rerank import caption_ranks, combine
+from keras_imagesent.model.rerank import caption_ranks, combine, is_broken
 from keras_imagesent.model.run import BETA, find_run, load_keras
 from keras_imagesent.regions.coco_labels import COCO_LABELS
 from keras_imagesent.regions.extractor import build_extractor
@@ -39,20 +39,29 @@ def load_photo_model(
 ):
     """Loads the models from their run folders or `.keras` files; None takes the shipped one, False leaves it out.
 
+    A captioner that looks at regions brings the detector with it, even where that is False.
+
     `search` holds `beam`, `captions`, `max_length`, `length_penalty`, `beta` and `rerank` of `PhotoModel`.
 
     Example:
         >>> model = load_photo_model(captioner="runs/captioner")
         >>> model.caption(tf.constant([jpeg]))["captions"]
     """
+    captioner = find_run(captioner, "captioner")
+    with_detector = detector is not False or looks_at_regions(captioner)
     return PhotoModel(
         load_keras(backbone or shipped("backbone.keras"), "backbone"),
-        load_keras(detector or shipped("detector.keras"), "detector") if detector is not False else None,
-        captioner=find_run(captioner, "captioner"),
+        load_keras(detector or shipped("detector.keras"), "detector") if with_detector else None,
+        captioner=captioner,
         region_captioner=find_run(region_captioner, "region_captioner"),
         alignment=find_run(alignment, "alignment"),
         **search,
     )
+
+
+def looks_at_regions(captioner):
+    """Whether the captioner of a `Run` looks at more than the whole frame."""
+    return captioner is not None and captioner.model.looks_at != ["image_features"]
 
 
 class PhotoModel(tf.Module):
@@ -63,7 +72,7 @@ class PhotoModel(tf.Module):
 
     Args:
         backbone: pixels (B,S,S,3) -> feature map.
-        detector: pixels -> boxes and scores; None if only whole photos are captioned.
+        detector: pixels -> boxes and scores; None if only whole photos are captioned, by their frames.
         captioner, region_captioner, alignment: `Run`s; None leaves the functions out that need them.
         beam, length_penalty: of the beam search; None takes what each captioner's settings say, else 3 and 0.7; with
             `rerank`, a beam of 20, all of which are ranked anew.
@@ -99,7 +108,11 @@ class PhotoModel(tf.Module):
         self.feature_dim = backbone.output_shape[-1]
         for part in (captioner, region_captioner, alignment):
             self._check_size(part)
+        if detector is None and looks_at_regions(captioner):
+            raise InputError("the captioner looks at the photo's regions: it needs a detector")
         self.extractor = build_extractor(backbone, detector) if detector is not None else None
+        for part in (captioner, region_captioner):
+            self._check_classes(part)
         named = detector is not None and detector.name == "yolov4_tiny"
         self.labels = list(COCO_LABELS) if named else []
         self.captioner, self.region_captioner, self.alignment = captioner, region_captioner, alignment
@@ -121,8 +134,9 @@ class PhotoModel(tf.Module):
         self._extract = tf.function(self._extract_regions, input_signature=[pixels], autograph=False)
         if self.captioner:
             dim = self.captioner.model.input["image_features"].shape[-1]
-            features = tf.TensorSpec([None, dim], name="image_features")
-            self.caption_features = tf.function(self._caption_features, input_signature=[features], autograph=False)
+            self.caption_features = tf.function(
+                self._caption_features, input_signature=self.caption_inputs(dim), autograph=False
+            )
 
     def untraced(self):
         """The same models and settings with no graph traced yet, to trace under other conditions."""
@@ -142,15 +156,25 @@ class PhotoModel(tf.Module):
                 "name the backbone that it was trained with"
             )
 
+    def _check_classes(self, part):
+        """A captioner that knows the classes of another detector is refused; one that names nothing is not."""
+        if part is None or "class_scores" not in part.model.input or self.extractor is None:
+            return
+        takes = part.model.input["class_scores"].shape[-1]
+        given = self.extractor.output["class_scores"].shape[-1] if "class_scores" in self.extractor.output else 0
+        if given not in (0, takes):
+            raise InputError(
+                f"the captioner was trained with a detector of {takes} classes, this one has {given}: "
+                "take the detector it was trained with"
+            )
+
     # --- the answers ---
 
     @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def caption(self, image_bytes):
         """Photos (B,) -> the n best `captions`, their `log_probs` (B,N), `status` (B,)."""
         pixels, status = self._decode(image_bytes)
-        if self.rerank:
-            return self._caption(status, self._extract(pixels))
-        return self._caption(status, frame=self.frame_features(pixels))
+        return self._caption(status, self.look(pixels))
 
     @tf.function(input_signature=[IMAGE_BYTES], autograph=False)
     def describe(self, image_bytes):
@@ -167,7 +191,10 @@ class PhotoModel(tf.Module):
 
     @tf.function(autograph=False)  # no signature: one graph for each number of boxes
     def describe_boxes(self, image_bytes, boxes):
-        """Photos (B,) and N boxes in each (B,N,4), chosen by the caller -> `captions`, `log_probs`, `status` (B,N)."""
+        """Photos (B,) and N boxes in each (B,N,4), chosen by the caller -> `captions`, `log_probs`, `status` (B,N).
+
+        No detector has named what is in the boxes: their class scores are 0.
+        """
         pixels, status = self._decode(image_bytes)
         corners = tf.clip_by_value(boxes, 0.0, 1.0)
         status = tf.broadcast_to(status[:, None], tf.shape(corners)[:2])
@@ -175,7 +202,8 @@ class PhotoModel(tf.Module):
         frame = tf.constant([0.0, 0.0, 1.0, 1.0])
         own = tf.where(good[..., None], corners, frame)
         own = tf.concat([tf.broadcast_to(frame, tf.shape(own[:, :1])), own], axis=1)  # the frame first: (B,1+N,4)
-        token_ids, log_probs = self.region_captions_of(self._pool([self.backbone(pixels, training=False), own]))
+        vectors = self._pool([self.backbone(pixels, training=False), own])
+        token_ids, log_probs = self.region_captions_of({"region_features": vectors})
         words = join_words(token_ids, self.region_captioner.vocabulary)
         nothing = "a box has x0 < x1 and y0 < y1, all from 0 to 1"
         return {
@@ -221,13 +249,12 @@ class PhotoModel(tf.Module):
 
     # --- the answers, from what the detector found ---
 
-    def _caption(self, status, found=None, frame=None):
-        """The answer of `caption` from the regions found or, without re-ranking, from the frame's vector (B,F)."""
-        frame = found["region_features"][:, 0] if frame is None else frame
+    def _caption(self, status, found):
+        """The answer of `caption` from what `look` found."""
         if self.rerank:
-            token_ids, log_probs = self._rerank(*self.captions_of(frame, captions=self.beam), found)
+            token_ids, log_probs = self._rerank(*self.captions_of(found, captions=self.beam), found)
         else:
-            token_ids, log_probs = self.captions_of(frame)
+            token_ids, log_probs = self.captions_of(found)
         decoded = status == OK
         return {
             "captions": tf.where(decoded[:, None], join_words(token_ids, self.captioner.vocabulary), ""),
@@ -237,7 +264,7 @@ class PhotoModel(tf.Module):
 
     def _describe(self, status, found):
         mask = found["region_mask"] & (status == OK)[:, None]
-        token_ids, log_probs = self.region_captions_of(found["region_features"])
+        token_ids, log_probs = self.region_captions_of(found)
         words = join_words(token_ids, self.region_captioner.vocabulary)
         return {
             "boxes": tf.where(mask[:, :, None], found["boxes"], 0.0),
@@ -271,9 +298,16 @@ class PhotoModel(tf.Module):
             "status": images["status"],
         }
 
-    def _caption_features(self, image_features):
-        finite = tf.reduce_all(tf.abs(image_features) <= LARGEST_FEATURE, axis=1)  # False for NaN as well
-        token_ids, log_probs = self.captions_of(tf.where(finite[:, None], image_features, 0.0), joined=True)
+    def _caption_features(self, *values):
+        """What the captioner looks at, by its own inputs: the image vectors and, if it wants them, the regions too."""
+        found, finite = dict(zip(self.captioner.model.looks_at, values, strict=True)), True
+        for name, value in found.items():
+            if value.dtype == tf.bool:
+                continue
+            good = tf.abs(value) <= LARGEST_FEATURE  # False for NaN as well
+            finite = finite & tf.reduce_all(good, axis=list(range(1, len(value.shape))))
+            found[name] = tf.where(good, tf.maximum(value, 0.0) if name == "class_scores" else value, 0.0)
+        token_ids, log_probs = self.captions_of(found, joined=True)
         return {
             "captions": tf.where(finite[:, None], join_words(token_ids, self.captioner.vocabulary), ""),
             "log_probs": tf.where(finite[:, None], log_probs, 0.0),
@@ -309,18 +343,46 @@ class PhotoModel(tf.Module):
         """Feature map and boxes (B,R,4) -> the boxes' vectors (B,R,F)."""
         return self._pool([feature_map, boxes])
 
-    def captions_of(self, features, joined=False, captions=None):
-        """Whole-frame vectors (B,F) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
-        if not joined:
-            features = self._widen(features, features, self.captioner)
-        return self._search(features, self.captioner, captions or self.n_captions, self.beam, self.length_penalty)
+    def look(self, pixels):
+        """Pixels (B,S,S,3) -> what the captioner looks at: the frame's `image_features` or, if need be, the regions."""
+        if self.rerank or looks_at_regions(self.captioner):
+            return self._extract(pixels)
+        return {"image_features": self.frame_features(pixels)}
 
-    def region_captions_of(self, region_features):
-        """Region vectors (B,R,F) -> the best caption of each: `token_ids (B,R,T)`, `log_probs (B,R)`."""
-        regions, dim = region_features.shape[1:]
-        frame = tf.repeat(region_features[:, 0], regions, axis=0)
-        features = self._widen(tf.reshape(region_features, [-1, dim]), frame, self.region_captioner)
-        token_ids, log_probs = self._search(features, self.region_captioner, 1, *self._region_search)
+    def caption_inputs(self, dim):
+        """The `tf.TensorSpec`s of what the captioner looks at, with image vectors of `dim` numbers."""
+        inputs = self.captioner.model.input
+        regions = self.extractor.output["boxes"].shape[1] if self.extractor is not None else None
+        return [
+            tf.TensorSpec([None, dim] if name == "image_features" else [None, regions, *inputs[name].shape[2:]],
+                          inputs[name].dtype, name)
+            for name in self.captioner.model.looks_at
+        ]  # fmt: skip
+
+    def captions_of(self, found, joined=False, captions=None):
+        """What is known of photos (`look`) -> `token_ids (B,N,T)`, `log_probs (B,N)` by beam search."""
+        image = {name: found[name] for name in self.captioner.model.looks_at if name in found}
+        if "image_features" not in image:
+            image["image_features"] = found["region_features"][:, 0]
+        if not joined:
+            image["image_features"] = self._widen(image["image_features"], image["image_features"], self.captioner)
+        if "class_scores" in self.captioner.model.input and "class_scores" not in found:
+            image["class_scores"] = self._no_classes(image["image_features"][:, :1], self.captioner)
+        return self._search(image, self.captioner, captions or self.n_captions, self.beam, self.length_penalty)
+
+    def region_captions_of(self, found):
+        """Region vectors `region_features (B,R,F)` and, if the captioner knows classes, `class_scores (B,R,C)` -> the
+        best caption of each: `token_ids (B,R,T)`, `log_probs (B,R)`."""
+        regions, dim = found["region_features"].shape[1:]
+        frame = tf.repeat(found["region_features"][:, 0], regions, axis=0)
+        vectors = tf.reshape(found["region_features"], [-1, dim])
+        image = {"image_features": self._widen(vectors, frame, self.region_captioner)}
+        if "class_scores" in self.region_captioner.model.input:
+            classes = found.get("class_scores")
+            if classes is None:
+                classes = self._no_classes(found["region_features"][..., 0], self.region_captioner)
+            image["class_scores"] = tf.reshape(classes, [-1, 1, classes.shape[-1]])
+        token_ids, log_probs = self._search(image, self.region_captioner, 1, *self._region_search)
         return tf.reshape(token_ids, [-1, regions, self.max_length]), tf.reshape(log_probs, [-1, regions])
 
     def _widen(self, features, frame, part):
@@ -328,10 +390,14 @@ class PhotoModel(tf.Module):
         wanted = part.model.input["image_features"].shape[-1]
         return tf.concat([features, frame], axis=-1) if wanted == 2 * self.feature_dim else features
 
-    def _search(self, features, part, captions, beam, length_penalty):
-        decoder, longest = Decoder(part.model), self.max_length
-        start = decoder.start(features)
-        return beam_search(decoder.step, start, decoder.start_id, beam, longest, captions, length_penalty)
+    def _no_classes(self, like, part):
+        """Class scores (B,R,C) of a detector that names nothing; `like` is any (B,R)."""
+        classes = part.model.input["class_scores"].shape[-1]
+        return tf.zeros([tf.shape(like)[0], like.shape[1], classes])
+
+    def _search(self, image, part, captions, beam, length_penalty):
+        decoder, longest = Decoder(part.model, image), self.max_length
+        return beam_search(decoder.step, decoder.states, decoder.start_id, beam, longest, captions, length_penalty)
 
     # --- alignment ---
 
@@ -381,7 +447,8 @@ class PhotoModel(tf.Module):
         return typed.to_tensor("", shape=[None, MOST_TYPED_WORDS]), known, place
 
     def _rerank(self, token_ids, log_probs, found):
-        """The best of all captions in the beam by normalized log probability + rerank * the alignment's score."""
+        """The best of all captions in the beam by normalized log probability + rerank * the alignment's score; broken
+        ones come last."""
         mine, theirs = self.captioner.vocabulary, self.alignment.vocabulary
         other_id = [0, *((theirs.encode(word) or [0])[0] for word in mine.words)]
         ids = tf.gather(tf.constant(other_id, tf.int32), tf.reshape(token_ids, [-1, self.max_length]))
@@ -393,7 +460,10 @@ class PhotoModel(tf.Module):
         similarity = tf.einsum("btd,brd->btr", vectors, regions)
         score = tf.reshape(self._score(similarity, ids > 0, mask), [-1, self.beam])
         ranks = combine(caption_ranks(token_ids, log_probs, self.length_penalty), score, self.rerank)
-        order = tf.argsort(ranks, direction="DESCENDING", stable=True)[:, : self.n_captions]
+        order = tf.argsort(ranks, direction="DESCENDING", stable=True)
+        broken = tf.gather(is_broken(token_ids, mine), order, batch_dims=1)
+        order = tf.gather(order, tf.argsort(tf.cast(broken, tf.int32), stable=True), batch_dims=1)
+        order = order[:, : self.n_captions]
         return tf.gather(token_ids, order, batch_dims=1), tf.gather(log_probs, order, batch_dims=1)
 
 

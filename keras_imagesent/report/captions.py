@@ -42,16 +42,17 @@ def caption_split(photos, captioner, regions=None, train=None):
     if regions:
         owners, numbers = np.nonzero(photos.region_mask)
         vectors = photos.region_features[owners, numbers].astype(np.float32)
+        classes = photos.class_scores[owners, numbers].astype(np.float32)
         for result in results:
             result["regions"] = []
-        said = _say(regions, vectors, frames[owners], beam=1)
+        said = _say(regions, regions.regions(vectors, frames[owners], classes), beam=1)
         for (text, log_prob), owner, number in zip(said, owners, numbers, strict=True):
             results[owner]["regions"].append({"region": int(number), "text": text, "logProb": log_prob})
     return {"photos": results}
 
 
-def _say(captioner, features, frames=None, beam=None):
-    """The best caption of each vector with its log probability."""
-    token_ids, log_probs = captioner.search(features, frames, beam)
+def _say(captioner, image, beam=None):
+    """The best caption of each photo or region with its log probability."""
+    token_ids, log_probs = captioner.search(image, beam)
     texts = [captioner.vocabulary.decode(ids[0]) for ids in np.asarray(token_ids)]
     return list(zip(texts, np.asarray(log_probs)[:, 0].round(3).tolist(), strict=True))

@@ -2,19 +2,22 @@
 
 from keras_imagesent.alignment.phrases import group_phrases
 from keras_imagesent.errors import InputError
+from keras_imagesent.records import MIN_SCORE
 
 
-def describe_photos(model, photos, most_regions=20):
+def describe_photos(model, photos, most_regions=20, min_score=MIN_SCORE):
     """The description of each photo as plain JSON, or an `InputError` (not raised) that says why there is none.
 
     Args:
         model: an `ExportedModel`, or any other with its `describe_whole`.
         photos: encoded photos.
         most_regions: at most so many regions of each, best detector score first.
+        min_score: regions that the detector gives less are left out; 0 describes all of them.
 
     Returns:
         One entry a photo: `{"caption", "phrases": [{"words", "region", "box", "score"}, ...], "regions": [{"region",
-        "box", "box_score", "label", "caption", "log_prob"}, ...]}`; `region` of a phrase points into `regions`.
+        "box", "box_score", "label", "caption", "log_prob"}, ...]}`; `region` is a number among all
+        regions of the photo.
 
     Example:
         >>> describe_photos(ExportedModel("exported/onnx"), [jpeg])[0]["caption"]
@@ -23,12 +26,12 @@ def describe_photos(model, photos, most_regions=20):
     found = model.describe_whole(photos)
     statuses = found["describe"]["status"]
     return [
-        InputError(status) if status != "ok" else _description(found, row, most_regions)
+        InputError(status) if status != "ok" else _description(found, row, most_regions, min_score)
         for row, status in enumerate(statuses)
     ]
 
 
-def _description(found, row, most_regions):
+def _description(found, row, most_regions, min_score):
     described, aligned = found["describe"], found["align"]
     regions = [
         {
@@ -40,6 +43,7 @@ def _description(found, row, most_regions):
             "log_prob": round(float(described["log_probs"][row][region]), 4),
         }
         for region in range(min(most_regions, int(described["number_of_regions"][row])))
+        if described["box_scores"][row][region] >= min_score
     ]
     words = [word for word in aligned["words"][row] if word]
     phrases = [

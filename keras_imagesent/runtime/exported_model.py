@@ -10,7 +10,7 @@ from keras_imagesent.alignment.phrases import decode_phrases, group_phrases
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import require
-from keras_imagesent.records import Caption, Phrase, Region
+from keras_imagesent.records import MIN_SCORE, Caption, Phrase, Region
 from keras_imagesent.regions.pillow_photo import read_pixels
 from keras_imagesent.runtime.about import read_about
 
@@ -24,6 +24,20 @@ NEEDED = {
     "embed_image": ("image_encoder", "detector", "region_encoder"),
     "embed_sentence": ("sentence_encoder",),
 }
+REGIONS = {"region_features", "class_scores", "region_mask"}  # a captioner that takes one of these looks at regions
+
+
+def needed_pieces(signature: str, captioner_inputs: Sequence[str] = ()) -> tuple[str, ...]:
+    """The pieces that answer a signature, in the order in which they run.
+
+    Example:
+        >>> needed_pieces("caption", ["image_features", "region_features", "region_mask"])
+        ('image_encoder', 'detector', 'region_encoder', 'captioner')
+    """
+    if signature == "caption" and REGIONS & set(captioner_inputs):
+        return (*NEEDED["embed_image"], "captioner")
+    return NEEDED[signature]
+
 
 Photo = str | os.PathLike | bytes
 
@@ -72,7 +86,7 @@ class ExportedModel:
 
     def answers(self, signature: str) -> bool:
         """Whether the folder has every file that this signature needs."""
-        return all(piece in self._pieces for piece in NEEDED[signature])
+        return not self._missing(signature)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -97,8 +111,11 @@ class ExportedModel:
         rows = zip(found["captions"][0], found["log_probs"][0], strict=True)
         return [Caption(text, float(log_prob)) for text, log_prob in rows]
 
-    def describe(self, photo: Photo) -> list[Region]:
-        """The photo's regions with a caption for each; the first is the whole frame."""
+    def describe(self, photo: Photo, min_score: float = MIN_SCORE) -> list[Region]:
+        """The photo's regions with a caption for each; the first is the whole frame.
+
+        Regions that the detector gives less than `min_score` are left out; 0 describes all of them.
+        """
         found = self.predict("describe", self._open(photo))
         return [
             Region(
@@ -108,6 +125,7 @@ class ExportedModel:
                 Caption(found["captions"][0][region], float(found["log_probs"][0, region])),
             )
             for region in range(int(found["number_of_regions"][0]))
+            if found["box_scores"][0, region] >= min_score
         ]
 
     def align(self, photo: Photo, sentence: str) -> list[Phrase]:
@@ -161,8 +179,8 @@ class ExportedModel:
             >>> model.predict("describe", [jpeg])["boxes"].shape
             (1, 20, 4)
         """
-        if not self.answers(signature):
-            missing = [piece for piece in NEEDED[signature] if piece not in self._pieces]
+        missing = self._missing(signature)
+        if missing:
             raise InputError(f"{self.folder} cannot {signature}: it has no {' and no '.join(missing)}")
         if signature == "embed_sentence":
             return self._embed_sentence(sentences)
@@ -251,6 +269,11 @@ class ExportedModel:
         return {"word_vectors": np.where(mask[:, :, None], vectors, 0), "token_ids": token_ids, "word_mask": mask}
 
     # --- between files and arrays ---
+
+    def _missing(self, signature):
+        """The pieces that this signature needs and the folder does not have."""
+        captioner = self._pieces.get("captioner", {"inputs": ()})
+        return [piece for piece in needed_pieces(signature, captioner["inputs"]) if piece not in self._pieces]
 
     def _open(self, photo):
         photos = self.read([photo])

@@ -40,8 +40,7 @@ def export_litert(photo_model, folder, precisions=PRECISIONS, photos=None, names
                     path.write_bytes(content)
                     entries.append(file_entry(photo_model, path, name, precision, *_tensors(content, name)))
                     written.append(Path(folder) / path.name)
-        chains = answers(entry["piece"] for entry in entries)
-        write_about(photo_model, unfinished, "litert", entries, answers=chains)
+        write_about(photo_model, unfinished, "litert", entries, answers=answers(entries))
     return written
 
 

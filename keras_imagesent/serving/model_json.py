@@ -9,7 +9,7 @@ from keras_imagesent import __version__
 from keras_imagesent.data.atomic import write_whole
 from keras_imagesent.data.tokenizer import BLANKS, UNSEEN
 from keras_imagesent.runtime.about import NAME, checksum
-from keras_imagesent.runtime.exported_model import NEEDED
+from keras_imagesent.runtime.exported_model import NEEDED, needed_pieces
 from keras_imagesent.serving.pieces import WHOLE, piece_part
 
 LICENSE = "Apache-2.0"
@@ -92,10 +92,15 @@ def file_entry(photo_model, path: Path, piece: str, precision: str, inputs: dict
     }
 
 
-def answers(pieces) -> dict:
-    """Signature -> the pieces that answer it, in the order in which they run, as far as they are there."""
-    pieces = set(pieces)
-    found = {name: list(needed) for name, needed in NEEDED.items() if pieces.issuperset(needed)}
+def answers(entries: list[dict]) -> dict:
+    """Signature -> the pieces that answer it, in the order in which they run, as far as they are there.
+
+    `entries` are those of `file_entry`.
+    """
+    pieces = {entry["piece"]: entry for entry in entries}
+    captioner = pieces.get("captioner", {"inputs": ()})
+    chains = {name: needed_pieces(name, captioner["inputs"]) for name in NEEDED}
+    found = {name: list(needed) for name, needed in chains.items() if set(needed) <= set(pieces)}
     return found if "caption" in found or WHOLE not in pieces else {"caption": [WHOLE], **found}
 
 

@@ -46,8 +46,7 @@ def export_onnx(photo_model, folder, names=None, half=False):
             path.write_bytes(content)
             entries.append(file_entry(photo_model, path, name, "float16" if half else "float32", *_tensors(model)))
             written.append(Path(folder) / path.name)
-        chains = answers(entry["piece"] for entry in entries)
-        write_about(photo_model, unfinished, "onnx", entries, answers=chains, opset=OPSET)
+        write_about(photo_model, unfinished, "onnx", entries, answers=answers(entries), opset=OPSET)
     return written
 
 

@@ -12,12 +12,15 @@ def pieces(photo_model):
     - `image_encoder`: `pixels (B,S,S,3)` -> `feature_map (B,h,w,F)`, `image_features (B,F)`, the whole frame's vector
     - `detector`: `pixels` -> `boxes (B,R,4)`, `box_scores`, `region_mask (B,R)` and, if it names things, `class_scores`
     - `region_encoder`: `feature_map`, `boxes`, ... -> `region_features (B,R,F)`, `regions (B,R,D)` with an alignment
-    - `captioner`: `image_features` -> `token_ids (B,N,T)`, `log_probs (B,N)`: the whole beam search
-    - `region_captioner`: `region_features` -> `token_ids (B,R,T)`, `log_probs (B,R)`
+    - `captioner`: `image_features` -> `token_ids (B,N,T)`, `log_probs (B,N)`: the whole beam search; a captioner with
+      attention takes `region_features` and `region_mask` too, one that knows classes `class_scores`
+    - `region_captioner`: `region_features`, and `class_scores` if it knows classes -> `token_ids (B,R,T)`,
+      `log_probs (B,R)`
     - `sentence_encoder`: `token_ids (B,T)` -> `word_vectors (B,T,D)`
     - `alignment`: `token_ids`, `word_vectors`, `regions`, `region_mask` -> `similarity (B,T,R)`, each word's region
       `phrase_regions (B,T)`, and the `score (B,)` of photo and sentence
-    - `caption_pixels`: image encoder and captioner in one file, for programs that only write captions
+    - `caption_pixels`: image encoder, captioner and what lies between in one file, for programs that only write
+      captions
 
     Example:
         >>> function, specifications = pieces(photo_model)["captioner"]
@@ -25,7 +28,6 @@ def pieces(photo_model):
     """
     size, dim = photo_model.image_size, photo_model.feature_dim
     pixels = tf.TensorSpec([None, size, size, 3], tf.float32, "pixels")
-    features = tf.TensorSpec([None, dim], tf.float32, "image_features")
     feature_map = tf.TensorSpec([None, *photo_model.backbone.output_shape[1:]], tf.float32, "feature_map")
 
     def encode_image(pixels):
@@ -34,11 +36,15 @@ def pieces(photo_model):
 
     found = {"image_encoder": (encode_image, [pixels])}
     if photo_model.captioner:
-        found["captioner"] = lambda image_features: _said(photo_model.captions_of(image_features)), [features]
-        found["caption_pixels"] = (
-            lambda pixels: _said(photo_model.captions_of(photo_model.frame_features(pixels))),
-            [pixels],
-        )
+        found_out = {"image_features", *(photo_model.extractor.output if photo_model.extractor else ())}
+        looked_at = [each for each in photo_model.caption_inputs(dim) if each.name in found_out]
+
+        def caption(*values):
+            names = [specification.name for specification in looked_at]
+            return _said(photo_model.captions_of(dict(zip(names, values, strict=True))))
+
+        found["captioner"] = caption, looked_at
+        found["caption_pixels"] = lambda pixels: _said(photo_model.captions_of(photo_model.look(pixels))), [pixels]
     if photo_model.extractor:
         extractor = photo_model.extractor
         outputs = {name: output for name, output in extractor.output.items() if name != "region_features"}
@@ -63,11 +69,17 @@ def pieces(photo_model):
         specifications = [tf.TensorSpec([None, *shape], tf.float32, name) for name, shape in known.items()]
         found["region_encoder"] = encode_regions, [feature_map, *specifications]
         if photo_model.region_captioner:
-            region_features = tf.TensorSpec([None, number, dim], tf.float32, "region_features")
-            found["region_captioner"] = (
-                lambda region_features: _said(photo_model.region_captions_of(region_features)),
-                [region_features],
-            )
+            described = [tf.TensorSpec([None, number, dim], tf.float32, "region_features")]
+            if "class_scores" in photo_model.region_captioner.model.input and "class_scores" in outputs:
+                described.append(
+                    tf.TensorSpec([None, number, outputs["class_scores"].shape[-1]], tf.float32, "class_scores")
+                )
+
+            def describe(*values):
+                names = [specification.name for specification in described]
+                return _said(photo_model.region_captions_of(dict(zip(names, values, strict=True))))
+
+            found["region_captioner"] = describe, described
     if photo_model.alignment:
         token_ids = tf.TensorSpec([None, photo_model.max_words], tf.int32, "token_ids")
         found["sentence_encoder"] = (

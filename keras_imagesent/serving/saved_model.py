@@ -65,13 +65,13 @@ def warmup_requests(photo_model, photos=()):
     """A real request for every signature: the given encoded photos, or a drawn one."""
     images = list(photos) or [_drawn_photo()]
     sentences = ["a dog runs through the grass"] * len(images)
-    features = photo_model.caption_features.input_signature[0].shape[1] if photo_model.captioner else 0
     inputs = {
         "image_bytes": images,
         "sentences": sentences,
         "box": np.tile(np.array([0.2, 0.2, 0.8, 0.9], np.float32), (len(images), 1)),
-        "image_features": np.full((1, features), 0.1, np.float32),
     }
+    for each in photo_model.caption_features.input_signature if photo_model.captioner else ():
+        inputs[each.name] = np.full((1, *each.shape[1:]), 0.1).astype(each.dtype.as_numpy_dtype)  # a mask of True
     return [
         (name, {spec.name: inputs[spec.name] for spec in specifications})
         for name, (_, specifications) in signatures(photo_model).items()

@@ -6,7 +6,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_imagesent.captioning.captioner import build_captioner, set_feature_centring, set_output_bias
+from keras_imagesent.captioning.captioner import (
+    build_captioner,
+    set_feature_centring,
+    set_output_bias,
+    set_region_mean,
+)
 from keras_imagesent.captioning.fine_tune import FineTuning
 from keras_imagesent.captioning.self_critical import END, SelfCritical
 from keras_imagesent.data.caption_pairs import CaptionPairs
@@ -84,7 +89,13 @@ def train_captioner(
         raise InputError("fine_tune learns from whole photos: leave out pairs and frame")
     start = model_settings(start_from) if start_from else {}
     settings = captioner_settings(preset, **{**start, **(SELF_CRITICAL if self_critical else {}), **settings})
+    if settings["attention"] and (pairs or frame):
+        raise InputError("attention looks at the regions of whole photos: leave out pairs and frame")
+    if fine_tune and (settings["attention"] or settings["classes"]):
+        raise InputError("fine_tune looks at the whole frame alone: leave out attention and classes")
     out, prepared = Path(out), Prepared.open(prepared)
+    if settings["classes"] and not prepared.classes:
+        raise InputError(f"{prepared.folder}: its detector does not say what it found: leave out classes")
     validation = validation_split(prepared, validation)
     strategy, origin = choose_strategy(devices), Run(start_from, "captioner") if start_from else None
     if origin:
@@ -93,8 +104,12 @@ def train_captioner(
     workers = Workers(strategy)
     if workers.number > 1 and (self_critical or fine_tune):
         raise InputError("self_critical and fine_tune run on one machine: leave out TF_CONFIG")
-    photos, validation_photos = (prepared.load(split, frames_only=not pairs) for split in ("train", validation))
-    learned, validated = choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame)
+    frames_only = not pairs and not settings["attention"]
+    photos, validation_photos = (prepared.load(split, frames_only) for split in ("train", validation))
+    looks_at = {name: settings[name] for name in ("classes", "attention")}
+    learned, validated = choose_pairs(
+        photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame, **looks_at
+    )
     validate, tuning = Validator(validated, vocabulary, settings), None
     with strategy.scope():
         model = build(learned, vocabulary, settings, origin, seed)
@@ -150,29 +165,34 @@ def train_captioner(
 
 def model_settings(run):
     """The settings of another run that shape the model."""
-    return {name: value for name, value in Run(run).settings.items() if name in CAPTIONER_MODEL}
+    own = {name: value for name, value in Run(run).settings.items() if name in CAPTIONER_MODEL}
+    return {"classes": False, "attention": 0, **own}  # what runs of earlier versions do not name
 
 
-def choose_pairs(photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame):
+def choose_pairs(
+    photos, validation_photos, vocabulary, pairs, validation_pairs, both, frame, classes=False, attention=0
+):
     """What is learned, and what the best epoch is chosen on: whole photos, or regions where only those are learned."""
     if not pairs:
-        return [CaptionPairs.of_photos(some, frame) for some in (photos, validation_photos)]
-    learned = CaptionPairs.of_regions(pairs, photos, vocabulary, frame, both)
+        return [CaptionPairs.of_photos(some, frame, classes, attention) for some in (photos, validation_photos)]
+    learned = CaptionPairs.of_regions(pairs, photos, vocabulary, frame, both, classes)
     if validation_pairs:
-        return learned, CaptionPairs.of_regions(validation_pairs, validation_photos, vocabulary, frame)
-    return (learned, CaptionPairs.of_photos(validation_photos, frame)) if both else learned.hold_out(0.05)
+        return learned, CaptionPairs.of_regions(validation_pairs, validation_photos, vocabulary, frame, classes=classes)
+    return (learned, CaptionPairs.as_regions(validation_photos, frame, classes)) if both else learned.hold_out(0.05)
 
 
 def build(pairs, vocabulary, settings, origin, seed):
     """The captioner at the start of training: centered, its output bias set, or with another run's weights."""
     keras.utils.set_random_seed(seed)
-    options = {name: settings[name] for name in CAPTIONER_MODEL}
+    options = {name: settings[name] for name in CAPTIONER_MODEL} | {"classes": pairs.classes}
     model = build_captioner(pairs.feature_dim, len(vocabulary), **options)
     if origin:
         take_weights(model, vocabulary, origin)
-    else:
-        set_feature_centring(model, *pairs.mean_and_scale())
-        set_output_bias(model, vocabulary.log_frequencies())
+        return model
+    set_feature_centring(model, *pairs.mean_and_scale())
+    set_output_bias(model, pairs.log_frequencies(len(vocabulary)))
+    if settings["attention"]:
+        set_region_mean(model, pairs.region_mean())
     return model
 
 

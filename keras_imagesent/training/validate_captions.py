@@ -30,14 +30,14 @@ class Validator:
             search = Searcher(model, self.settings["beam"], length_penalty=self.settings["length_penalty"])
             self.tools = Perplexity(model), search
         perplexity, search = self.tools
-        features = self.pairs.features(self.first)
-        token_ids, _ = search(features)
+        image = self.pairs.inputs(self.first)
+        token_ids, _ = search(image)
         captions = [self.vocabulary.decode(ids[0]).split() for ids in token_ids]
         some = slice(None, None, max(1, len(self.pairs) // 1000))  # shuffled: a thousand sentences will do
-        shuffled = np.random.default_rng(0).permutation(features)[self.item[some]]
+        shuffled = np.random.default_rng(0).permutation(len(self.first))[self.item[some]]
         row = {
-            "perplexity": perplexity(self.pairs.features(slice(None)), self.pairs.token_ids),
-            "perplexity_shuffled": perplexity(shuffled, self.pairs.token_ids[some]),
+            "perplexity": perplexity(image, self.pairs.token_ids, self.item),
+            "perplexity_shuffled": perplexity(image, self.pairs.token_ids[some], shuffled),
             "bleu4": bleu(captions, self.references)[3],
             "cider": self.cider.score(captions),
             "distinct_captions": len({" ".join(words) for words in captions}),

@@ -29,11 +29,12 @@ def search(captioner, features, **settings):
 
 
 def searcher(captioner, **settings):
-    decoder, settings = Decoder(captioner), {"max_length": LENGTH, **settings}
+    settings = {"max_length": LENGTH, **settings}
 
     @tf.function(input_signature=[tf.TensorSpec([None, 6])], autograph=False)
     def search(features):
-        return beam_search(decoder.step, decoder.start(features), decoder.start_id, **settings)
+        decoder = Decoder(captioner, features)
+        return beam_search(decoder.step, decoder.states, decoder.start_id, **settings)
 
     return search
 
@@ -66,13 +67,14 @@ def test_a_wide_beam_finds_the_best_of_all_sentences(captioner, features, length
 
 
 def test_greedy_is_beam_one_and_takes_the_likeliest_word_each_time(captioner, features):
-    decoder = Decoder(captioner)
-    tokens, log_probs = greedy(decoder.step, decoder.start(features), decoder.start_id, LENGTH)
+    decoder = Decoder(captioner, features)
+    tokens, log_probs = greedy(decoder.step, decoder.states, decoder.start_id, LENGTH)
     beam_tokens, beam_log_probs = search(captioner, features, beam=1)
     np.testing.assert_array_equal(tokens, beam_tokens[:, 0])
     np.testing.assert_allclose(log_probs, beam_log_probs[:, 0], atol=1e-6)
     for photo, feature in enumerate(features):
-        said, states, word = [], decoder.start(feature[None]), decoder.start_id
+        decoder = Decoder(captioner, feature[None])
+        said, states, word = [], decoder.states, decoder.start_id
         while len(said) < LENGTH and word != 0:
             logits, states = decoder.step(tf.constant([word]), states)
             word = int(np.argmax(logits))
@@ -91,10 +93,10 @@ def test_a_photo_is_captioned_alike_alone_and_in_any_batch(captioner, features, 
 
 
 def test_training_greedy_beam_and_sampling_give_the_same_log_probabilities(captioner, features):
-    decoder = Decoder(captioner)
+    decoder = Decoder(captioner, features)
     answers = [
-        greedy(decoder.step, decoder.start(features), decoder.start_id, LENGTH),
-        sample(decoder.step, decoder.start(features), decoder.start_id, LENGTH, seed=3),
+        greedy(decoder.step, decoder.states, decoder.start_id, LENGTH),
+        sample(decoder.step, decoder.states, decoder.start_id, LENGTH, seed=3),
     ]
     answers.append([answer[:, 0] for answer in search(captioner, features, beam=3)])
     for tokens, log_probs in answers:

@@ -79,6 +79,11 @@ def test_describe_gives_regions_and_ties_the_captions_words_to_them(folder, caps
     assert Image.open(picture).size[0] > 60
     assert main(["describe", photo, *all_models]) == 0
     assert "region  0  box 0.000 0.000 1.000 1.000" in capsys.readouterr().out
+    some, every = [], []
+    for answer, more in ((some, []), (every, ["--all"])):
+        assert main(["describe", photo, *all_models, "--json", *more]) == 0
+        answer += json.loads(capsys.readouterr().out)["regions"]
+    assert len(every) == 20 and some == [region for region in every if region["box_score"] >= 0.2]
 
 
 def test_a_caption_is_drawn_under_its_photo(folder, capsys):

@@ -11,6 +11,7 @@ from keras_imagesent.alignment.phrases import decode_phrases
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 from keras_imagesent.model.photo_model import PhotoModel, load_photo_model
+from keras_imagesent.model.rerank import is_broken
 from keras_imagesent.model.run import Run
 from tests.serving.photos import draw, encode, odd_photos
 from tests.serving.tiny import CLASSES, FEATURES, SIZE, VOCABULARY, WORDS, tiny_backbone, tiny_photo_model
@@ -117,6 +118,23 @@ def test_words_look_for_their_regions_with_the_detectors_prior_in_full_and_score
     assert answer["score"][0] == pytest.approx(trained.max(axis=1).sum(), abs=1e-4)
 
 
+def set_back(captions, most=10):
+    """1,000 for captions that do not end, or end in a word that no caption ends in."""
+    words = [caption.decode().split() for caption in captions]
+    return 1000 * np.array([len(said) in (0, most) or said[-1] in ("a", "on", "the", "in", "with") for said in words])
+
+
+def test_a_broken_caption_ranks_below_all_others():
+    sentences = ["a man is", "a dog on the grass", "a dog on the", "", "a a a a a a a a a dog", "two children"]
+    ids = np.zeros((2, 6, 10), np.int32)
+    for row, sentence in enumerate(sentences):
+        known = VOCABULARY.encode(sentence)
+        ids[:, row, : len(known)] = known
+    broken = [False, False, True, True, True, False]  # the tiny vocabulary has no "is": the first is "a man"
+    assert is_broken(ids, VOCABULARY).numpy().tolist() == [broken] * 2
+    assert not is_broken(ids[:, [0, 5]], Vocabulary(["zebra", *WORDS[1:]], [1] * len(WORDS))).numpy().any()
+
+
 def test_rerank_orders_by_log_probability_plus_score(model):
     plain = numpy(model.caption(tf.constant([JPEG])))
     parts = {name: getattr(model, name) for name in ("captioner", "region_captioner", "alignment")}
@@ -129,7 +147,7 @@ def test_rerank_orders_by_log_probability_plus_score(model):
         model.align(tf.constant([JPEG]), tf.constant([caption]))["score"].numpy()[0] for caption in found["captions"][0]
     ]
     lengths = np.array([min(len(caption.split()) + 1, 10) for caption in found["captions"][0]])
-    totals = found["log_probs"][0] / lengths**0.7 + weight * np.array(scores)
+    totals = found["log_probs"][0] / lengths**0.7 + weight * np.array(scores) - set_back(found["captions"][0])
     assert (np.diff(totals) <= 1e-4).all()
     best = PhotoModel(model.backbone, detector, **parts, beam=3, captions=1, max_length=10, rerank=weight)
     assert numpy(best.caption(tf.constant([JPEG])))["captions"][0] == found["captions"][0][:1]  # of the whole beam
@@ -157,6 +175,7 @@ def test_rerank_divides_by_the_length_and_speaks_the_alignments_own_words():
             "no length": log_probs + 0.05 * scores,
             "the captioner's ids": log_probs / lengths**0.7 + 0.05 * plain,
         }
+        totals = {name: total - set_back(texts) for name, total in totals.items()}
         for name, total in totals.items():
             orders.setdefault(name, []).append((np.diff(total) <= 1e-5).all())
     assert all(orders.pop("right"))

@@ -44,7 +44,10 @@ def test_records(model, folder, tmp_path):
     captions = runtime.caption(tmp_path / "photo.jpg")
     assert [caption.text for caption in captions] == as_text(said["captions"])[0].tolist()
     assert captions[0].log_prob == pytest.approx(float(said["log_probs"][0, 0]), abs=1e-3)
-    regions = runtime.describe(PHOTOS[0])
+    regions = runtime.describe(PHOTOS[0], min_score=0)
+    middle = sorted(region.score for region in regions)[len(regions) // 2]
+    assert runtime.describe(PHOTOS[0], middle) == [region for region in regions if region.score >= middle]
+    assert runtime.describe(PHOTOS[0]) == [region for region in regions if region.score >= 0.2]
     found = model.describe(tf.constant(PHOTOS[:1]))
     assert len(regions) == int(found["number_of_regions"][0])
     assert regions[0].box == (0, 0, 1, 1) and regions[0].score == 1 and regions[0].label is None

@@ -190,7 +190,9 @@ def test_the_next_version(model, version, monkeypatch):
     import keras_imagesent.serving.saved_model as module
 
     monkeypatch.setattr(module, "write_warmup", lambda *_: 1 / 0)
-    monkeypatch.setattr(module, "_write_graph", lambda model, folder: (folder / "saved_model.pb").write_bytes(b""))
+    monkeypatch.setattr(
+        module, "_write_graph", lambda model, folder, half: (folder / "saved_model.pb").write_bytes(b"")
+    )
     with pytest.raises(ZeroDivisionError):
         export_saved_model(model, version.parent)
     assert sorted(child.name for child in version.parent.iterdir()) == ["1"]

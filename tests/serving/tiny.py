@@ -37,15 +37,21 @@ def tiny_detector():
     return keras.Model(pixels, {"boxes": boxes, "box_scores": scores, "class_scores": classes}, name="tiny_detector")
 
 
-def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
-    """A PhotoModel with random weights; `whole=False` leaves out regions and alignment."""
+def tiny_photo_model(cell="lstm", seed=0, whole=True, classes=False, attention=0, **settings):
+    """A PhotoModel with random weights; `whole=False` leaves out regions and alignment.
+
+    With `classes`, both captioners know the detector's classes; with `attention` the captioner looks at regions.
+    """
     keras.utils.set_random_seed(seed)
     settings = {"beam": 3, "captions": 3, "max_length": 10, "beta": 0.5, **settings}
     backbone, detector = tiny_backbone(), tiny_detector()
-    captioner = build_captioner(FEATURES, len(WORDS), cell=cell, units=24, word_dim=12, max_words=10)
+    known = {"classes": CLASSES if classes else 0}
+    shape = {"cell": cell, "units": 24, "word_dim": 12, "max_words": 10}
+    captioner = build_captioner(FEATURES, len(WORDS), **shape, **known, attention=attention)
     if not whole:
         return PhotoModel(backbone, captioner=Run.of(captioner, VOCABULARY, {"cell": cell}), **settings)
-    region_captioner = build_captioner(2 * FEATURES, len(WORDS), cell=cell, units=12, word_dim=8, max_words=10)
+    shape |= {"units": 12, "word_dim": 8}
+    region_captioner = build_captioner(2 * FEATURES, len(WORDS), **shape, **known)
     alignment = build_alignment(
         FEATURES, len(WORDS), dim=12, units=10, word_dim=8, dropout=0.0, classes=CLASSES, max_words=12
     )
@@ -62,8 +68,10 @@ def tiny_photo_model(cell="lstm", seed=0, whole=True, **settings):
 def teach(photo_model, photos, epochs=60):
     """Trains the captioner on a made-up sentence for each photo, so that captions differ and ties are rare."""
     pixels, _ = photo_model._decode(tf.constant(photos))
-    features = photo_model.frame_features(pixels).numpy()
     captioner = photo_model.captioner.model
+    features = photo_model.frame_features(pixels).numpy()
+    found = {**photo_model.look(pixels), "image_features": features}
+    image = {name: np.asarray(found[name]) for name in captioner.looks_at}
     set_feature_centring(captioner, features.mean(axis=0), 1 / features.std())
     rng = np.random.default_rng(0)
     length = captioner.input["token_ids"].shape[1]
@@ -72,5 +80,5 @@ def teach(photo_model, photos, epochs=60):
         words = rng.integers(3, length)
         row[:words] = rng.integers(1, len(WORDS) + 1, words)
     captioner.compile(keras.optimizers.Adam(0.02))
-    pairs = tf.data.Dataset.from_tensor_slices({"image_features": features, "token_ids": sentences})
+    pairs = tf.data.Dataset.from_tensor_slices({**image, "token_ids": sentences})
     captioner.fit(pairs.batch(16), epochs=epochs, verbose=0)

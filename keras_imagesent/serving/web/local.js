@@ -184,6 +184,8 @@ const answers = {
     mine.set([0, 0, 1, 1, ...box[0]]); // the whole frame first, as in every answer
     const given = { ...values, boxes: new ort.Tensor("float32", mine, known.dims) };
     delete given.region_features;
+    const classes = fileOf("region_captioner").inputs.class_scores; // no detector has named what is in the box
+    if (classes) given.class_scores = new ort.Tensor("float32", new Float32Array(classes.shape[1] * classes.shape[2]), [1, ...classes.shape.slice(1)]);
     const said = await runPiece("region_captioner", given);
     const words = await vocabulary("region_captioner");
     return { captions: [sentenceOf(words, nested(said.token_ids)[0][1])], log_probs: [nested(said.log_probs)[0][1]] };
