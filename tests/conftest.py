@@ -19,7 +19,6 @@ EXPECTED_SKIPS = (
     "no TF Serving binary here",
     "node is not installed",
     "onnxruntime-web cannot be fetched",
-    "WORKERS_TEST=1 runs it",
 )
 
 
