@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 
 from PIL import Image
 
+from keras_imagesent.data.photo_check import FORMATS
 from keras_imagesent.errors import InputError
 
 TAKEN, CHANGED = 0x9003, 0x0132  # EXIF: when the photo was taken; when the file was written
@@ -70,7 +71,7 @@ def about_photo(path):
 
 def _date_taken(path):
     try:
-        with Image.open(path) as photo:
+        with Image.open(path, formats=[*FORMATS, "WEBP", "TIFF", "AVIF", "HEIF"]) as photo:
             exif = photo.getexif()
         text = exif.get_ifd(EXIF_DATA).get(TAKEN) or exif.get(CHANGED)
         return datetime.strptime(text, "%Y:%m:%d %H:%M:%S").isoformat()

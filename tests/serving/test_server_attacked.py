@@ -3,6 +3,7 @@
 A small part of them here; `scripts/attack_server` sends all: 10,000 requests, 2,000 photos, the shipped model.
 """
 
+import base64
 import collections
 import concurrent.futures
 import http.client
@@ -12,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import psutil
 import pytest
 
 from keras_imagesent.serving.client import Client
+from tests.serving.hostile_photos import huge_png
 from tests.serving.hostile_requests import PREDICT, RAW, broken_photo, hostile_grpc, hostile_rest
 from tests.serving.photos import draw, encode, odd_photos
 from tests.serving.toy import GOOD, ask, save_photo_toy, save_toy
@@ -161,6 +164,37 @@ def test_broken_photos_harm_no_other_row(server, name):
     print(name, dict(found))
     assert len(found) > 1 and "ok" in found
     check_health(server)
+
+
+def test_the_largest_requests_at_once_stay_under_the_ceiling(server):
+    """Photos of 120 megapixels in 141 KB, 31 MB of empty lists, 31 MB of text, all together."""
+    text = b'{"instances": [{"x": 1, "text": "' + b"a" * (31 * 2**20) + b'"}]}'
+    lists = b'{"instances": [' + b"[]," * (10 * 2**20) + b"[]]}"
+    photo = json.dumps({"instances": [{"b64": base64.b64encode(huge_png()).decode()}]}).encode()
+    bodies = [("photos", photo, 200)] * 3 + [("toy", lists, 413)] * 3 + [("toy", text, 200)] * 3
+    highest, done = [0], threading.Event()
+
+    def watch():
+        while not done.wait(0.05):
+            highest[0] = max(highest[0], server.seen.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        codes = list(pool.map(lambda body: ask_patiently(server, *body[:2]), bodies))
+    done.set()
+    watcher.join()
+    print(codes, f"{(highest[0] - server.memory) / 2**20:.0f} MiB at the most")
+    for (_, _, wanted), code in zip(bodies, codes, strict=True):
+        assert code in (wanted, 503, 504)  # a busy machine may refuse, never fail
+    assert highest[0] - server.memory < MOST_MEMORY
+    check_health(server)
+
+
+def ask_patiently(server, model, body):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=90)
+    connection.request("POST", f"/v1/models/{model}:predict", body, {"Content-Type": "application/json"})
+    return connection.getresponse().status
 
 
 def test_open_files_are_given_back(server):

@@ -9,7 +9,9 @@ from pathlib import Path
 import grpc
 import pytest
 import yaml
+from google.protobuf import text_format
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc
 
 from keras_imagesent.cli.serve import read_api_key
 from keras_imagesent.errors import InputError
@@ -58,6 +60,55 @@ def test_only_a_json_request_with_the_key_and_a_known_host_is_answered(server):
         assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
         assert page.headers["X-Frame-Options"] == "DENY"
         assert "Access-Control-Allow-Origin" not in page.headers
+
+
+def test_pages_of_other_sites_are_let_in_only_when_asked_for(server, folder):
+    def allowed(running, method):
+        url = f"http://127.0.0.1:{running.rest_port}{PREDICT}"
+        request = urllib.request.Request(url, b"{}", {**KEY, "Content-Type": "application/json"}, method=method)
+        try:
+            headers = urllib.request.urlopen(request).headers
+        except urllib.error.HTTPError as error:
+            headers = error.headers  # without the header a page could not even read the error
+        return headers["Access-Control-Allow-Origin"]
+
+    assert allowed(server, "OPTIONS") is allowed(server, "POST") is None
+    with Server({"toy": ModelConfig(folder)}, rest_port=0, grpc_port=None, cors=True) as open_to_all:
+        assert allowed(open_to_all, "OPTIONS") == allowed(open_to_all, "POST") == "*"
+
+
+def test_configs_are_taken_over_grpc_and_from_the_file_when_asked_for(folder, tmp_path):
+    config = tmp_path / "models.config"
+
+    def write(version):
+        policy = f"model_version_policy {{ specific {{ versions: {version} }} }}"
+        text = f'model_config_list {{ config {{ name: "toy" base_path: "{folder}" {policy} }} }}'
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").replace(config)
+        return text
+
+    write(1)
+    read = read_models_config(config)
+    ports = {"rest_port": 0, "grpc_port": 0}
+    with Server(read, **ports, poll_seconds=0.1, read_config=lambda: read_models_config(config)) as polling:
+        assert ask(polling, PREDICT, BODY)[1]["predictions"][0]["y"] == 1.0
+        config.write_text("nonsense {")
+        wait_until(lambda: polling.store.failed_looks > 0)
+        write(3)
+        wait_until(lambda: ask(polling, PREDICT, BODY)[1]["predictions"][0]["y"] == 3.0)
+    with Server(read, **ports, reload_folder=tmp_path) as asked:
+        request = model_management_pb2.ReloadConfigRequest()
+        text_format.Parse(write(2), request.config)
+        with grpc.insecure_channel(f"127.0.0.1:{asked.grpc_port}") as channel:
+            models = model_service_pb2_grpc.ModelServiceStub(channel)
+            assert models.HandleReloadConfigRequest(request, timeout=20).status.error_code == 0
+            assert ask(asked, PREDICT, BODY)[1]["predictions"][0]["y"] == 2.0
+            request.Clear()
+            text_format.Parse(write(9), request.config)
+            with pytest.raises(grpc.RpcError) as refused:
+                models.HandleReloadConfigRequest(request, timeout=20)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert ask(asked, PREDICT, BODY)[1]["predictions"][0]["y"] == 2.0  # goes on with what it had
 
 
 def test_the_client_has_a_key_for_both_doors(server):
