@@ -6,6 +6,7 @@ python scripts/check_web.py site ../shared/flickr8k/images --photos 20
 
 import argparse
 import functools
+import gzip
 import http.server
 import random
 import shutil
@@ -39,11 +40,14 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 photos = sorted(args.folder.glob("*.jpg"))
 photos = random.Random(0).sample(photos, min(args.photos, len(photos)))
 model = ExportedModel(args.site)
-runtime = sum((args.site / name).stat().st_size for name in ("ort.wasm.min.js", "ort-wasm-simd-threaded.wasm"))
-sizes = {file.get("piece"): file["bytes"] for file in model.about["files"]}
-captions_only = runtime + sizes["image_encoder"] + sizes["captioner"]
-everything = sum(path.stat().st_size for path in args.site.iterdir() if path.is_file())
-print(f"download: {captions_only / 1e6:.1f} MB for captions, {everything / 1e6:.1f} MB for everything, not compressed")
+needed = model.about["answers"]["caption"]
+everything = [path.name for path in args.site.iterdir() if path.is_file()]
+others = {file["file"] for file in model.files if file["piece"] not in needed}
+captions_only = [name for name in everything if name not in others]
+for what, names in (("captions", captions_only), ("everything", everything)):
+    contents = [(args.site / name).read_bytes() for name in names]
+    raw, packed = sum(map(len, contents)), sum(len(gzip.compress(content, 6)) for content in contents)
+    print(f"download for {what}: {raw / 1e6:.1f} MB, {packed / 1e6:.1f} MB where the server compresses (gzip)")
 
 with sync_playwright() as engine:
     flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]

@@ -7,7 +7,7 @@ import keras_imagesent
 
 ROOT = Path(keras_imagesent.__file__).parent
 # Modules beside the folders, which import nothing but each other, and the folders in the order of the data's walk.
-FOUNDATION = ("errors", "extras", "files", "keras_names", "presets", "records", "shipped")
+FOUNDATION = ("errors", "extras", "files", "keras_names", "presets", "records", "shipped", "silence")
 FOLDERS = (
     "data", "regions", "alignment", "captioning", "runtime", "model", "evaluation", "training", "search", "serving",
     "report", "cli",

@@ -3,12 +3,12 @@
 import argparse
 import difflib
 import importlib
-import logging
 import os
 import sys
 
 from keras_imagesent import __version__
 from keras_imagesent.errors import InputError
+from keras_imagesent.silence import silence_libraries
 
 # In the order of a person's work. A verb is cli/<verb_with_underscores>.py: `add_arguments`, `run`, help as docstring.
 VERBS = {
@@ -100,14 +100,6 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("imagesent: stopped", file=sys.stderr)
         return 130
-
-
-def silence_libraries():
-    """TensorFlow, absl and gRPC write lines of their own on stderr, some marked as errors; a person wants none."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    logging.getLogger("absl").setLevel(logging.ERROR)
 
 
 def complain(message):

@@ -1,4 +1,4 @@
-"""A folder of exported ONNX files, and every answer of the product from it."""
+"""A folder of exported ONNX or LiteRT files, and every answer of the product from it."""
 
 import os
 from collections.abc import Sequence
@@ -9,13 +9,14 @@ import numpy as np
 from keras_imagesent.alignment.phrases import decode_phrases, group_phrases
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
-from keras_imagesent.extras import require
 from keras_imagesent.records import MIN_SCORE, Caption, Phrase, Region
 from keras_imagesent.regions.pillow_photo import read_pixels
 from keras_imagesent.runtime.about import read_about
+from keras_imagesent.runtime.network import ENDINGS, load_network
 
 OK = "ok"
 MOST_TYPED_WORDS = 40  # longer sentences are cut, as in the SavedModel: every answer has the same shape
+PRECISIONS = ("float32", "float16", "int8")  # the most exact first
 SHARED = ("image_encoder", "detector", "region_encoder", "sentence_encoder")  # what they give, other pieces take
 NEEDED = {
     "caption": ("image_encoder", "captioner"),
@@ -60,14 +61,15 @@ class Photos:
 
 
 class ExportedModel:
-    """Captions, regions, alignments and vectors from what `imagesent export --format onnx` wrote.
+    """Captions, regions, alignments and vectors from what `imagesent export --format onnx` (or litert) wrote.
 
     A file is loaded when an answer first needs it: captions need two of the seven.
 
     Args:
         folder: the exported folder, with its `model.json`.
-        threads: for each network; None lets ONNX Runtime choose.
+        threads: for each network; None lets the runtime choose.
         beta: how much neighboring words hold together (see `decode_phrases`); None takes the exported one.
+        precision: which of LiteRT's files, "float32", "float16" or "int8"; None takes the most exact.
 
     Example:
         >>> model = ExportedModel("exported/onnx")
@@ -76,17 +78,28 @@ class ExportedModel:
         >>> model.align("dog.jpg", "a brown dog on the grass")[0].box
     """
 
-    def __init__(self, folder: str | os.PathLike, threads: int | None = None, beta: float | None = None):
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        threads: int | None = None,
+        beta: float | None = None,
+        precision: str | None = None,
+    ):
         self.folder, self.beta = Path(folder), beta
         self.about = read_about(self.folder)
         self.image_size = self.about["preprocessing"]["image_size"]
-        self._pieces = {file["piece"]: file for file in self.about["files"] if file["file"].endswith(".onnx")}
+        self._pieces = choose_files(self.about["files"], precision)
         self._maker = {name: piece for piece in SHARED if piece in self._pieces for name in self._outputs(piece)}
-        self._threads, self._sessions, self._vocabularies = threads, {}, {}
+        self._threads, self._networks, self._vocabularies = threads, {}, {}
 
     def answers(self, signature: str) -> bool:
         """Whether the folder has every file that this signature needs."""
         return not self._missing(signature)
+
+    @property
+    def files(self) -> list[dict]:
+        """What `model.json` says of each file that is used."""
+        return list(self._pieces.values())
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -338,22 +351,24 @@ class ExportedModel:
 
     def _run(self, piece, values):
         inputs = {name: self._value(name, values) for name in self._pieces[piece]["inputs"]}
-        names = list(self._outputs(piece))
-        return dict(zip(names, self._session(piece).run(names, inputs), strict=True))
+        return self._network(piece)(inputs)
 
     def _outputs(self, piece):
         return self._pieces[piece]["outputs"]
 
-    def _session(self, piece):
-        if piece not in self._sessions:
-            onnxruntime = require("onnxruntime", "onnx")
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting would take a core
-            if self._threads:
-                options.intra_op_num_threads = self._threads
+    def _network(self, piece):
+        if piece not in self._networks:
             path = self.folder / self._pieces[piece]["file"]
             if not path.is_file():
                 raise InputError(f"{path} is missing, though {self.folder}/model.json names it: export again")
-            self._sessions[piece] = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return self._sessions[piece]
+            self._networks[piece] = load_network(path, piece, self._outputs(piece), self._threads)
+        return self._networks[piece]
+
+
+def choose_files(files, precision=None):
+    """Piece -> its file, of those that `model.json` lists; the most exact where there are several."""
+    chosen = {}
+    for file in sorted(files, key=lambda file: -PRECISIONS.index(file.get("precision", PRECISIONS[0]))):
+        if file["file"].endswith(ENDINGS) and precision in (None, file["precision"]):
+            chosen[file["piece"]] = file
+    return chosen

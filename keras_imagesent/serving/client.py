@@ -15,6 +15,7 @@ from keras_imagesent.data.photo_formats import to_decodable
 from keras_imagesent.errors import InputError
 from keras_imagesent.extras import require
 from keras_imagesent.serving.server_errors import CODES, ServingError
+from keras_imagesent.silence import silence_libraries
 
 HTTP_CODES = {status: name for name, (_, status) in reversed(CODES.items())}
 HTTP_CODES |= {408: "DEADLINE_EXCEEDED", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT", 421: "INVALID_ARGUMENT"}
@@ -159,6 +160,7 @@ class Client:
 
 
 def _connect(address, ca_file=None):
+    silence_libraries()
     grpc = require("grpc", "serve")
     require("tensorflow_serving", "serve")
     from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc

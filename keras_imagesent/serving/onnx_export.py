@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_imagesent.data.atomic import whole_files
 from keras_imagesent.extras import require
-from keras_imagesent.serving.half_weights import halve_initializers
 from keras_imagesent.serving.model_json import LICENSE, answers, file_entry, preprocessing, tensor, write_about
+from keras_imagesent.serving.onnx_weights import all_nodes, halve_initializers, quantize_initializers
 from keras_imagesent.serving.pieces import chosen_pieces, piece_part
 
 OPSET = 18  # the newest that tf2onnx writes
@@ -17,7 +17,7 @@ NEAR = 1e-3  # how far a converted number may lie from Keras's, relative to the 
 NEAR_TIE = 1e-5  # boxes or captions whose scores lie closer may change places
 
 
-def export_onnx(photo_model, folder, names=None, half=False):
+def export_onnx(photo_model, folder, names=None, precision="float32"):
     """Writes each piece as `<piece>.onnx` with a dynamic batch, checked against Keras; returns the paths.
 
     The converter reports success even where the file computes something else, so every file is run in ONNX Runtime on
@@ -26,7 +26,8 @@ def export_onnx(photo_model, folder, names=None, half=False):
 
     Args:
         names: the pieces to write (see `pieces`); None writes all that share the image encoder.
-        half: whether weights are stored in float16, at half the size; they are computed with in float32.
+        precision: of the stored weights, "float32", "float16" or "int8" (a scale for each channel); computed with is
+            float32. The comparison is made before weights become int8, which changes numbers (scripts/precisions).
 
     Example:
         >>> export_onnx(load_photo_model(), "exported/onnx")
@@ -37,14 +38,15 @@ def export_onnx(photo_model, folder, names=None, half=False):
     with whole_files(folder) as unfinished:
         for name, (function, specifications) in chosen_pieces(photo_model, names).items():
             model = convert(function, specifications, name)
-            if half:
+            if precision == "float16":
                 halve_initializers(model)
+            check(model.SerializeToString(), function, specifications, name)
+            if precision == "int8":
+                quantize_initializers(model)
             _set_metadata(model, photo_model, name)
-            content = model.SerializeToString()
-            check(content, function, specifications, name)
             path = unfinished / f"{name}.onnx"
-            path.write_bytes(content)
-            entries.append(file_entry(photo_model, path, name, "float16" if half else "float32", *_tensors(model)))
+            path.write_bytes(model.SerializeToString())
+            entries.append(file_entry(photo_model, path, name, precision, *_tensors(model)))
             written.append(Path(folder) / path.name)
         write_about(photo_model, unfinished, "onnx", entries, answers=answers(entries), opset=OPSET)
     return written
@@ -58,7 +60,7 @@ def convert(function, specifications, name):
     model, _ = tf2onnx.convert.from_function(traced, input_signature=specifications, opset=OPSET)
     model.graph.name = name
     onnx.checker.check_model(model, full_check=True)
-    foreign = sorted({node.op_type for node in _nodes(model.graph) if node.domain not in ("", "ai.onnx")})
+    foreign = sorted({node.op_type for node in all_nodes(model.graph) if node.domain not in ("", "ai.onnx")})
     if foreign:
         raise RuntimeError(f"{name}: tf2onnx left operations that are not ONNX's: {', '.join(foreign)}")
     return model
@@ -149,12 +151,3 @@ def _set_metadata(model, photo_model, name):
         metadata["training"] = json.dumps(part.settings)
     onnx.helper.set_model_props(model, metadata)
     model.producer_name = "keras_imagesent"
-
-
-def _nodes(graph):
-    """All nodes of a graph and of the graphs inside its loops and branches."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _nodes(inner)

@@ -19,14 +19,16 @@ RUNTIME = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threa
 SCRIPT = '<script src="live.js"></script>'
 
 
-def export_web(photo_model, folder: str | Path, runtime: str | Path | None = None, half: bool = True) -> list[Path]:
+def export_web(
+    photo_model, folder: str | Path, runtime: str | Path | None = None, precision: str = "int8"
+) -> list[Path]:
     """Writes the page, the ONNX files and ONNX Runtime Web; returns the paths of the larger files.
 
     Args:
         photo_model: with every part: the page captions, describes and aligns.
         folder: to write to; serve it with any web server, such as `python -m http.server -d FOLDER`.
         runtime: a folder with the `dist` files of the npm package onnxruntime-web; None asks npm for them.
-        half: whether weights are stored in float16, at half the download.
+        precision: of the stored weights (see `export_onnx`); int8 is the smallest download.
 
     Example:
         >>> export_web(load_photo_model(), "site", runtime="node_modules/onnxruntime-web/dist")
@@ -34,7 +36,7 @@ def export_web(photo_model, folder: str | Path, runtime: str | Path | None = Non
     folder = Path(folder)
     with tempfile.TemporaryDirectory() as temporary:
         source = find_runtime(runtime) if runtime else fetch_runtime(Path(temporary))
-        written = export_onnx(photo_model, folder, half=half)
+        written = export_onnx(photo_model, folder, precision=precision)
         return [*written, *write_page(folder, source)]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from keras_imagesent.serving.litert_export import export_litert
 from keras_imagesent.serving.onnx_export import export_onnx
 from tests.serving.photos import draw, encode, rotated
 from tests.serving.tiny import teach, tiny_photo_model
@@ -20,4 +21,11 @@ def model():
 def folder(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("onnx")
     export_onnx(model, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def litert_folder(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("litert")
+    export_litert(model, folder, precisions=["float16", "float32"])
     return folder

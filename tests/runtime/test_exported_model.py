@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_imagesent.cli import answers
 from keras_imagesent.errors import InputError
 from keras_imagesent.runtime import ExportedModel
+from keras_imagesent.serving import onnx_weights
+from keras_imagesent.serving.onnx_export import export_onnx
 from tests.runtime.conftest import PHOTOS
 
 SENTENCES = ["a big dog zzz runs on the red grass", "Two WHITE children", "zzz", "", "a " * 50, "dog", "ball!", "a dog"]
@@ -20,8 +23,10 @@ def as_text(value):
     return np.vectorize(lambda text: text.decode())(value.numpy()) if value.dtype == tf.string else value.numpy()
 
 
+@pytest.mark.parametrize("kind", ["folder", "litert_folder"])
 @pytest.mark.parametrize("signature", ["caption", "describe", "align", "embed_image", "embed_sentence"])
-def test_the_answers_of_tensorflow(model, folder, signature):
+def test_the_answers_of_tensorflow(model, kind, signature, request):
+    folder = request.getfixturevalue(kind)
     given = {"align": (PHOTOS, SENTENCES), "embed_sentence": ((), SENTENCES)}.get(signature, (PHOTOS,))
     found = ExportedModel(folder).predict(signature, *given)
     wanted = getattr(model, signature)(*(tf.constant(values) for values in given if len(values)))
@@ -35,6 +40,40 @@ def test_the_answers_of_tensorflow(model, folder, signature):
             np.testing.assert_allclose(answer, expected, atol=1e-3, err_msg=name)
         else:
             assert answer.tolist() == expected.tolist(), name
+
+
+def test_litert_files_of_the_precision_that_is_asked_for(litert_folder):
+    assert all(file["file"].endswith("-float32.tflite") for file in ExportedModel(litert_folder).files)
+    half = ExportedModel(litert_folder, precision="float16")
+    assert all(file["file"].endswith("-float16.tflite") for file in half.files)
+    assert half.caption(PHOTOS[0])[0].text == ExportedModel(litert_folder).caption(PHOTOS[0])[0].text
+    assert not ExportedModel(litert_folder, precision="int8").answers("caption")
+
+
+def test_int8_files_answer_nearly_the_same(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_weights, "LEAST", 20)  # the tiny weights count as large
+    export_onnx(model, tmp_path, names=["image_encoder", "captioner", "sentence_encoder"], precision="int8")
+    small, whole = ExportedModel(tmp_path), ExportedModel(folder)
+    assert small.about["files"][0]["precision"] == "int8"
+    found, wanted = (runtime.embed_sentence("a big dog") for runtime in (small, whole))
+    assert 0 < np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
+    assert small.caption(PHOTOS[0])[0].text == whole.caption(PHOTOS[0])[0].text
+
+
+def test_the_shipped_files_answer_where_they_are_complete(folder, tmp_path, monkeypatch):
+    """Without --exported the shipped ONNX files are taken, unless an option or a missing file asks for TensorFlow."""
+    monkeypatch.setattr(answers, "shipped", lambda name: {"onnx": folder}[name])
+    monkeypatch.setattr(answers, "InTensorFlow", lambda **settings: "TensorFlow")
+    every = ["caption", "describe", "align", "embed_image"]
+    assert answers.load_answers(every, None, {}).folder == folder
+    assert answers.load_answers(["caption"], None, {"captioner": "runs/mine"}) == "TensorFlow"
+    assert answers.load_answers(["caption"], None, {}, captions=9) == "TensorFlow"
+    about = json.loads((folder / "model.json").read_text())
+    about["files"] = [file for file in about["files"] if file.get("piece") != "detector"]
+    (tmp_path / "model.json").write_text(json.dumps(about))
+    monkeypatch.setattr(answers, "shipped", lambda name: tmp_path)
+    assert answers.load_answers(["describe"], None, {}) == "TensorFlow"
+    assert answers.load_answers(["caption"], None, {}).folder == tmp_path
 
 
 def test_records(model, folder, tmp_path):

@@ -1,43 +1,60 @@
 """The phone guide names every file, input and output of what is exported, with the shipped files' own shapes."""
 
+import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from keras_imagesent.shipped import shipped
+from tests.conftest import ROOT
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "phones.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "phones.md").read_text("utf-8")
 ROWS = {row.split("`")[1]: row for row in GUIDE.splitlines() if row.startswith("| `")}
 
 
-def test_the_shipped_litert_file_is_the_guide_s():
-    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'keras_imagesent[litert]'")
+@pytest.fixture(scope="module")
+def script():
+    pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'keras_imagesent[litert]'")
+    specification = importlib.util.spec_from_file_location("phone_guide", ROOT / "scripts" / "phone_guide.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def code(language, number):
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)[number]
+
+
+def test_the_tables_are_the_shipped_files_own(script):
+    """scripts/phone_guide.py writes them; it must find nothing to change, and no signature without a row."""
+    assert script.rewrite(GUIDE, shipped("litert").parent) == GUIDE
+    signatures = {**script.of_litert(shipped("litert")), **script.of_onnx(shipped("onnx"))}
+    assert "caption_pixels" in signatures and set(signatures) <= set(ROWS)
+
+
+def test_the_code_names_the_shipped_litert_file_and_its_tensors(script):
     (file,) = shipped("litert").glob("*.tflite")
     assert file.name in GUIDE
-    interpreter = litert.Interpreter(str(file))
-    for signature in interpreter.get_signature_list():
-        runner = interpreter.get_signature_runner(signature)
-        found = {**runner.get_input_details(), **runner.get_output_details()}
-        for name, details in found.items():
-            shape = ", ".join(str(max(1, size)) for size in details["shape_signature"])  # -1: any number of photos
-            dtype = details["dtype"].__name__
-            assert f"`{name}` {dtype} ({shape})" in ROWS[signature]
+    for signature, tensors in script.of_litert(shipped("litert")).items():
+        names = [tensor.split("`")[1] for side in tensors for tensor in side]
         for language in ("kotlin", "swift"):
-            code = re.search(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL).group(1)
-            assert all(f'"{name}"' in code for name in (signature, *found))
+            assert all(f'"{name}"' in code(language, 0) for name in (signature, *names))
 
 
-def test_the_guide_names_what_onnx_export_writes(folder):
-    """Names from a fresh export; the shapes are the shipped models' and stand in model.json."""
+def test_another_shape_is_written_into_its_row(script, folder, tmp_path):
+    (tmp_path / "litert").mkdir()
+    (tmp_path / "onnx").symlink_to(folder)
+    rewritten = script.rewrite(GUIDE, tmp_path)
     about = json.loads((folder / "model.json").read_text())
-    pieces = [file for file in about["files"] if "piece" in file]
-    assert {file["piece"] for file in pieces} == set(ROWS) - {"caption_pixels"}
-    for file in pieces:
-        _, _, inputs, outputs, _ = ROWS[file["piece"]].split("|")
-        assert set(re.findall(r"`(\w+)`", inputs)) == set(file["inputs"])
-        assert set(re.findall(r"`(\w+)`", outputs)) == set(file["outputs"])
+    pieces = {file["piece"]: file for file in about["files"] if "piece" in file}
+    rows = {row.split("`")[1]: row for row in rewritten.splitlines() if row.startswith("| `")}
+    assert set(rows) == {*pieces, "caption_pixels"}  # a row for each file that is written, and the LiteRT file's
+    assert rows["caption_pixels"] == ROWS["caption_pixels"]
+    size = about["preprocessing"]["image_size"]
+    assert f"| `pixels` float32 (1, {size}, {size}, 3) |" in rows["image_encoder"]
+    assert all(
+        f"`{name}`" in rows[piece] for piece, file in pieces.items() for name in file["inputs"] | file["outputs"]
+    )
     for language in ("kotlin", "swift"):
-        code = re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)[1]
-        assert all(f'"{file["piece"]}"' in code for file in pieces)
+        assert all(f'"{piece}"' in code(language, 1) for piece in pieces)

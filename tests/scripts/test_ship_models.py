@@ -23,6 +23,9 @@ def test_ship_models_writes_every_form_of_the_runs(tmp_path, monkeypatch, capsys
     files.mkdir(parents=True)
     (tree / "scripts").mkdir()
     script = shutil.copy(ROOT / "scripts/ship_models", tree / "scripts")
+    shutil.copy(ROOT / "scripts/phone_guide.py", tree / "scripts")
+    (tree / "docs").mkdir()
+    shutil.copy(ROOT / "docs/phones.md", tree / "docs")
     model = tiny_photo_model()
     model.backbone.save(files / "backbone.keras")
     model.extractor.get_layer("tiny_detector").save(files / "detector.keras")
@@ -38,6 +41,7 @@ def test_ship_models_writes_every_form_of_the_runs(tmp_path, monkeypatch, capsys
 
     assert {path.name for path in (files / "onnx").glob("*.onnx")} >= {"image_encoder.onnx", "captioner.onnx"}
     assert (files / "litert/caption_pixels-float16.tflite").is_file()
+    assert "| `caption_pixels` | `pixels` float32 (1, 64, 64, 3) |" in (tree / "docs/phones.md").read_text()
     served = tf.saved_model.load(str(files / "imagesent/1"))
     assert {"serving_default", "describe", "align"} <= set(served.signatures)
     for name in PARTS:

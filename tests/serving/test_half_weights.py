@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_imagesent.serving import half_weights
+from keras_imagesent.serving import half_weights, onnx_weights
 from keras_imagesent.serving.onnx_export import export_onnx
 from keras_imagesent.serving.saved_model import export_saved_model
 from tests.serving.tiny import tiny_photo_model
@@ -16,6 +16,7 @@ FEATURES = np.random.default_rng(0).normal(size=(5, 16)).astype("float32")
 def rounded(monkeypatch):
     """A tiny model whose weights are float16's numbers already, as the shipped ones are: nothing may be lost."""
     monkeypatch.setattr(half_weights, "LEAST", 20)
+    monkeypatch.setattr(onnx_weights, "LEAST", 20)
     model = tiny_photo_model(whole=False)
     for weight in [*model.backbone.weights, *model.captioner.model.weights]:
         if "float" in str(weight.dtype):
@@ -83,11 +84,31 @@ def test_onnx_stores_half_and_answers_the_same(rounded, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("tf2onnx")
     whole, half = (
-        export_onnx(rounded, tmp_path / name, names=["image_encoder"], half=name == "half")[0]
-        for name in ("whole", "half")
+        export_onnx(rounded, tmp_path / name, names=["image_encoder"], precision=name)[0]
+        for name in ("float32", "float16")
     )
     assert half.stat().st_size < whole.stat().st_size
     pixels = np.random.default_rng(0).uniform(0, 255, size=(2, 64, 64, 3)).astype("float32")
     outputs = [onnxruntime.InferenceSession(str(path)).run(None, {"pixels": pixels}) for path in (whole, half)]
     for one, other in zip(*outputs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_onnx_stores_int8_by_channel(tmp_path):
+    """Every weight is within half a step of its channel's scale, whatever the other channels hold."""
+    onnx = pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    kernel = np.random.default_rng(0).normal(size=(40, 30)).astype("float32") * np.geomspace(
+        1e-3, 10, 30, dtype="float32"
+    )
+    node = onnx.helper.make_node("MatMul", ["x", "kernel"], ["y"])
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [None, size]) for name, size in (("x", 40), ("y", 30))]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], [onnx.numpy_helper.from_array(kernel, "kernel")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    before = len(model.SerializeToString())
+    content = onnx_weights.quantize_initializers(model).SerializeToString()
+    assert len(content) < 0.4 * before
+    (found,) = onnxruntime.InferenceSession(content).run(None, {"x": np.eye(40, dtype="float32")})
+    step = np.abs(kernel).max(axis=0) / 127
+    assert (np.abs(found - kernel) <= 0.51 * step).all()
+    assert (found != kernel).any()

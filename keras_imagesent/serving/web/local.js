@@ -128,7 +128,8 @@ async function download(name) {
 }
 
 function session(piece) {
-  local.sessions[piece] ??= download(fileOf(piece).file).then((content) => ort.InferenceSession.create(content, { executionProviders: ["wasm"] }));
+  const options = { executionProviders: ["wasm"], extra: { session: { disable_quant_qdq: "1" } } }; // as in runtime/network.py
+  local.sessions[piece] ??= download(fileOf(piece).file).then((content) => ort.InferenceSession.create(content, options));
   return local.sessions[piece];
 }
 
