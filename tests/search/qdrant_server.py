@@ -39,7 +39,7 @@ class QdrantServer:
 
     def __init__(self, folder):
         self.server, self.folder = find_server(), Path(folder)
-        self.ports, self.process = (_free_port(), _free_port()), None
+        self.ports, self.process = (free_port(), free_port()), None
 
     @property
     def address(self):
@@ -79,7 +79,7 @@ class QdrantServer:
         return tuple(int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))
 
 
-def _free_port():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
