@@ -6,6 +6,8 @@ import io
 import shutil
 from importlib.util import find_spec
 
+from keras_imagesent.silence import silenced
+
 
 def missing():
     """Why METEOR and the PTB tokenizer are unavailable, or None.
@@ -31,7 +33,7 @@ def ptb_tokenize(sentences):
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
     captions = {number: [{"caption": " ".join(sentence.split())}] for number, sentence in enumerate(sentences)}
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), silenced():  # Java tells how many tokens a second
         tokens = PTBTokenizer().tokenize(captions)
     return [tokens[number][0].split() for number in range(len(sentences))]
 

@@ -93,6 +93,16 @@ def test_signatures_are_named_and_batched(version):
             assert specification.shape[0] is None
 
 
+def test_the_warmup_file_is_replayed(version):
+    """As TF Serving does before it opens the model: every request is answered, and its photo is read."""
+    loaded = tf.saved_model.load(str(version))
+    for request in read_warmup(version):
+        inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
+        answer = loaded.signatures[request.model_spec.signature_name](**inputs)
+        assert set(answer) == SIGNATURES[request.model_spec.signature_name][1]
+        assert "status" not in answer or answer["status"].numpy().tolist() == [b"ok"]
+
+
 CLEAN = """
 import sys
 sys.modules["keras_imagesent"] = None  # its import fails, as where it is not installed
