@@ -69,7 +69,8 @@ class Batcher:
     """Bounded queue and worker threads; requests that fit together are computed together.
 
     A worker takes what is queued and begins at once, so that a lone client does not wait for others; requests that come
-    while the workers are busy share the next batch. (`wait_seconds` waits for more, as TF Serving's
+    while the workers are busy share the next batch. While another worker computes, a worker waits `gather_seconds` for
+    more: clients that were answered together ask again together. (`wait_seconds` waits always, as TF Serving's
     `batch_timeout_micros`.) A full queue refuses at once (UNAVAILABLE, HTTP 503). A request whose time is over, or
     whose client has left, is dropped, and stopped if it is being computed. A request of more rows than a batch is
     split. If a batch fails, its requests are computed one by one, so that only the guilty one hears of it.
@@ -86,12 +87,14 @@ class Batcher:
         max_batch_size=32,
         max_queued_rows=128,
         wait_seconds=0.0,
+        gather_seconds=0.01,
         max_batch_weight=512 * 2**20,
         on_batch=None,
     ):
         self.max_batch_size = max_batch_size
         self.max_queued_rows = max_queued_rows
         self.wait_seconds = wait_seconds
+        self.gather_seconds = gather_seconds
         self.max_batch_weight = max_batch_weight
         self._on_batch = on_batch or (lambda rows, seconds: None)
         self._tasks = collections.deque()
@@ -201,7 +204,8 @@ class Batcher:
                 self._changed.wait()
             first = self._tasks.popleft()
             batch, rows = [first], first.rows
-            give_up = time.monotonic() + self.wait_seconds
+            wait = max(self.wait_seconds, self.gather_seconds) if self._running else self.wait_seconds
+            give_up = time.monotonic() + wait
             while True:
                 rows += self._take(first.key, batch, self.max_batch_size - rows)
                 left = give_up - time.monotonic()
@@ -235,6 +239,8 @@ class Batcher:
         try:
             inputs = {name: np.concatenate([task.inputs[name] for task in tasks]) for name in names}
             outputs = tasks[0].call(inputs, stop)
+            with self._changed:  # before anyone hears of it: who asks again at once finds this worker free
+                self._running.pop(threading.get_ident(), None)
             self._on_batch(sum(task.rows for task in tasks), time.monotonic() - began)
             start = 0
             for task in tasks:

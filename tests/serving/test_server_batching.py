@@ -1,6 +1,7 @@
 """The batcher alone: every client its own rows, late requests dropped, a bad request alone with its error."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -85,3 +86,33 @@ def test_what_does_not_fit_waits_or_is_refused(batcher, door):
     door.open.set()
     assert (len(large.result(20)["y"]), small.result(20)["y"].tolist()) == (7, [80, 90])
     assert [len(batch) for batch in door.batches] == [1, 7, 2]
+
+
+def test_a_busy_batcher_gathers_those_who_come_together():
+    """One by one they would be computed at the price of many batches; a lone request still begins at once."""
+    batcher = Batcher(threads=2, max_batch_size=3, gather_seconds=20.0)
+    go_on, sizes = threading.Event(), []
+
+    def count(inputs, stop):
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"]}
+
+    def block(inputs, stop):
+        go_on.wait(20)
+        return {"y": inputs["x"]}
+
+    began = time.monotonic()
+    assert batcher.submit(count, "count", {"x": np.zeros(1)}).result(20)["y"].tolist() == [0.0]
+    assert time.monotonic() - began < 15
+    blocked = batcher.submit(block, "block", {"x": np.zeros(1)})
+    while not batcher._running:
+        time.sleep(0.01)
+    answers = []
+    for number in range(3):
+        answers.append(batcher.submit(count, "count", {"x": np.full(1, float(number))}))
+        time.sleep(0.05)
+    assert [answer.result(30)["y"].tolist() for answer in answers] == [[0.0], [1.0], [2.0]]
+    assert sizes == [1, 3]
+    go_on.set()
+    blocked.result(20)
+    assert batcher.close()
