@@ -13,11 +13,11 @@ FEATURES = 16
 PLACES = np.array([[0, 0, 1, 1], [0.05, 0.2, 0.45, 0.8], [0.55, 0.2, 0.95, 0.8], [0.3, 0, 0.4, 0.1]], "<f4")
 
 
-def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False, parts=1, said=str):  # noqa: B006
+def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=False, parts=1, said=str, sets=()):  # noqa: B006
     """Regions: the whole frame (something of both things), the two things, and a patch of noise. Two sentences a photo.
 
     With `named`, a detector has said which thing each region is, and the vectors say nothing. The training photos are
-    in so many `parts`, shards of equal size. `said` changes a caption.
+    in so many `parts`, shards of equal size. `said` changes a caption. The photos are of the data sets `sets` in turn.
 
     Returns the opened folder; `phrase_boxes.csv` in it has the true box of every phrase.
     """
@@ -59,6 +59,7 @@ def write_tiny_prepared(folder, photos={"train": 60, "val": 20}, seed=0, named=F
                 "photo_id": photo_id,
                 "filename": filename,
                 "split": split,
+                "data_set": sets[photo_id % len(sets)] if sets else "",
                 "width": 40,
                 "height": 30,
                 "number_of_regions": 4,

@@ -1,9 +1,10 @@
 """Measure trained models on a split: retrieval, grounding, captions, beams, re-ranking, regions; print the tables.
 
-Each model adds its tables; with none named, the shipped ones are measured. A run may be given a name, NAME=RUN, and
-several may be compared. A data set's own file instead of a prepared folder is prepared first, into a folder beside the
-tables. --out takes a folder (tables.json and tables.md are written there) or the JSON file itself (the Markdown is put
-beside it).
+Each data set of the prepared folder is measured by itself, beside the paper's row of that set if there is one. Each
+model adds its tables; with none named, the shipped ones are measured. A run may be given a name, NAME=RUN, and several
+may be compared. A data set's own file instead of a prepared folder is prepared first, into a folder beside the tables.
+--out takes a folder (tables.json and tables.md are written there) or the JSON file itself (the Markdown is put beside
+it).
 
 example:
   imagesent evaluate dataset_flickr8k.json --photos Flickr8k_Dataset --split test --out tables
@@ -38,13 +39,15 @@ def add_arguments(parser):
     add("--scenes", type=Path, metavar="FOLDER", help="folder of `imagesent scenes`: how many captions are true")
     add("--beams", type=int, nargs="+", default=[1, 3, 7], help="beams to compare (1 3 7)")
     add("--average", action="store_true", help="also the mean of each run's best epochs, as the paper reports")
-    add("--folds", type=int, default=1, help="5 is COCO's 1K protocol of retrieval (1)")
-    add("--paper", choices=["Flickr8K", "Flickr30K", "COCO"], default="Flickr8K", help="the paper's rows to set beside")
+    add("--folds", type=int, default=1, help="retrieval as the mean of so many parts of the photos (1)")
+    add("--subset", type=int, metavar="N", help="only the first N photos of each set: 1000 of COCO is the paper's 1K")
+    add("--paper", type=str.lower, choices=["flickr8k", "flickr30k", "coco"], default="", help="what a nameless set is")
+    add("--beside", nargs="+", default=[], metavar="[NAME=]TABLES", help="another evaluation's things, in own columns")
     add("--out", type=Path, metavar="PATH", help="where to write the tables: a folder or a .json file")
 
 
 def run(args):
-    options = {"alignments": named(args.alignment), "captioners": named(args.captioner)}
+    options = {"alignments": named(args.alignment), "captioners": named(args.captioner), "beside": named(args.beside)}
 
     from keras_imagesent.evaluation.evaluate import evaluate, write_tables
 
@@ -52,7 +55,7 @@ def run(args):
         args.prepared = prepare_data_set(args)
     names = (
         "region_captioner", "choose_on", "phrase_boxes", "region_snippets", "photos", "backbone", "pairs", "scenes",
-        "beams", "average", "folds", "paper",
+        "beams", "average", "folds", "subset", "paper",
     )  # fmt: skip
     tables = evaluate(
         args.prepared,

@@ -31,7 +31,7 @@ class Photo:
     captions: list[str]
     photo_id: int
     where: str = ""  # the line of a table that names it first
-    data_set: str = ""  # the name of its data set, where several are joined
+    data_set: str = ""  # the name of its data set: as its file calls itself, or as it was joined
     digest: bytes | None = field(default=None, repr=False, compare=False)  # of its bytes, once somebody looked at it
 
 
@@ -100,7 +100,8 @@ def read_dataset(path, photos_dir=None, split_files=None, each=map):
             problems.append(Problem(entry.filename.encode(errors="replace").decode(), reason, _line(entry, 0)))
         else:
             place = entry.place or _locate(photos_dir, entry)
-            photos.append(Photo(entry.filename, place, entry.split, captions, photo_id, _line(entry, 0)))
+            where = _line(entry, 0)
+            photos.append(Photo(entry.filename, place, entry.split, captions, photo_id, where, entry.data_set))
     if not photos:
         first = f" ({problems[0].item}: {problems[0].reason})" if problems else ""
         raise InputError(f"{' '.join(map(str, sources))}: no photo with a caption in it{first}")

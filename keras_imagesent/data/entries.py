@@ -20,6 +20,7 @@ class Entry:
     folder: str = ""
     lines: list[str] = field(default_factory=list, repr=False)  # of a table: where each caption stands
     place: object = None
+    data_set: str = field(default="", repr=False)  # as the file calls itself
 
 
 @dataclass(frozen=True)

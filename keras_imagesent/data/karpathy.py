@@ -1,6 +1,6 @@
 """Karpathy's JSON: `dataset.json`, `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json`."""
 
-from keras_imagesent.data.entries import Entry
+from keras_imagesent.data.entries import Entry, is_utf8
 from keras_imagesent.errors import InputError
 
 
@@ -14,11 +14,13 @@ def read_karpathy(content, source):
     [Entry(filename='a.jpg', split='train', captions=['A dog.'], folder='')]
     """
     entries = []
+    name = content.get("dataset")
+    name = name if isinstance(name, str) and is_utf8(name) else ""
     for number, image in enumerate(content["images"]):
         try:
             split = "train" if image["split"] == "restval" else image["split"]
             captions = [sentence["raw"] for sentence in image["sentences"]]
-            entry = Entry(image["filename"], split, captions, image.get("filepath", ""))
+            entry = Entry(image["filename"], split, captions, image.get("filepath", ""), data_set=name)
             valid = all(isinstance(text, str) for text in (entry.filename, entry.split, entry.folder, *captions))
         except (KeyError, TypeError, AttributeError):
             valid = False

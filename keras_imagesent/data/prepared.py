@@ -23,7 +23,7 @@ class Photos:
     """The photos of a split as arrays; row n of each is the same photo."""
 
     filenames: list  # of str
-    data_sets: list  # of str, the name of each photo's data set; "" where there is only one
+    data_sets: list  # of str, the name of each photo's data set; "" where it has none
     photo_ids: np.ndarray  # (N,) int64
     region_features: np.ndarray  # (N,R,F) float16
     boxes: np.ndarray  # (N,R,4) float32
@@ -36,9 +36,13 @@ class Photos:
     widths: np.ndarray  # (N,) int32
     heights: np.ndarray  # (N,) int32
 
-    def of_set(self, name):
-        """The photos of one data set."""
-        rows = np.flatnonzero([data_set == name for data_set in self.data_sets])
+    def by_set(self, most=None):
+        """`{name of a data set: its photos}`, of each at most the first `most`."""
+        return {name: self.of_set(name, most) for name in dict.fromkeys(self.data_sets)}
+
+    def of_set(self, name, most=None):
+        """The photos of one data set, or the first `most` of them."""
+        rows = np.flatnonzero([data_set == name for data_set in self.data_sets])[:most]
         columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return Photos(
             **{

@@ -6,18 +6,12 @@ import numpy as np
 
 from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
+from keras_imagesent.evaluation.paper_rows import retrieval_row
 from keras_imagesent.evaluation.retrieval import measure_retrieval
 from keras_imagesent.evaluation.tables import Table
 
 MEASURES = [f"{way}_{name}" for way in ("annotation", "search") for name in ("r1", "r5", "r10", "median", "mean")]
 HEADS = [f"{way} {name}" for way in ("annotation", "search") for name in ("R@1", "R@5", "R@10", "Med r", "Mean r")]
-# The BRNN rows of the paper (tables 1 and 4), on each set's test photos; it gives no mean ranks.
-PAPER = {
-    "Flickr8K": [16.5, 40.6, 54.2, 7.6, None, 11.8, 32.1, 44.7, 12.4, None],
-    "Flickr30K": [22.2, 48.2, 61.4, 4.8, None, 15.2, 37.7, 50.5, 9.2, None],
-    "COCO 1K": [38.4, 69.9, 80.5, 1.0, None, 27.4, 60.2, 74.8, 3.0, None],
-    "COCO 5K": [16.5, 39.2, 52.0, 9.0, None, 10.7, 29.6, 42.2, 14.0, None],
-}
 
 
 def average_checkpoints(run, photos, folds=1):
@@ -31,8 +25,8 @@ def average_checkpoints(run, photos, folds=1):
     return {name: (float(np.mean(values)), float(np.std(values))) for name, values in spread.items()}
 
 
-def retrieval_table(runs, photos, split, paper="Flickr8K", average=False, folds=1, command=""):
-    """Retrieval of several runs, `{name: Run}`, above the paper's row.
+def retrieval_table(runs, photos, split, paper="", average=False, folds=1, command=""):
+    """Retrieval of several runs, `{name: Run}`, above the row of the data set that the paper calls so, if it has one.
 
     With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
 
@@ -46,7 +40,8 @@ def retrieval_table(runs, photos, split, paper="Flickr8K", average=False, folds=
         if average:
             results = average_checkpoints(run, photos, folds)
             rows.append([f"{name}, its {len(run.best_epochs)} best epochs", *(results[m] for m in MEASURES)])
-    rows.append([f"the paper's BRNN, {paper} test", *PAPER[paper]])
+    if theirs := retrieval_row(paper, len(photos.filenames) / folds):
+        rows.append([f"the paper's BRNN, {theirs[0]} test", *theirs[1]])
     sentences = sum(len(captions) for captions in photos.captions)
     note = f"{len(photos.filenames)} photos, {sentences} sentences, ties counted against the model"
     note += f", mean of {folds} folds." if folds > 1 else "."
@@ -84,7 +79,12 @@ def grounding_table(runs, photos, items, split, command=""):
     return Table("grounding", "Phrase grounding", columns, rows, note, command, split)
 
 
-def magnitude_tables(run, photos, split, command=""):
+def has_lengths(run):
+    """Whether the lengths of a run's vectors enter its score: those of a cosine model do not."""
+    return not any(layer.name == "word_norm" for layer in run.model.get_layer("sentence_encoder").layers)
+
+
+def magnitude_tables(run, photos, split, command="", name=""):
     """Two tables: the words with the longest and shortest vectors, and the regions with the longest."""
     model = run.model
     sentences = [ids for captions in photos.token_ids for ids in captions]
@@ -92,9 +92,10 @@ def magnitude_tables(run, photos, split, command=""):
     rows = [
         [*low, *high] for low, high in zip([(m, w) for w, m in smallest], [(m, w) for w, m in largest], strict=True)
     ]
+    of_run = f", {name}" if name else ""
     words = Table(
         "word_magnitudes",
-        "Mean length of word vectors",
+        f"Mean length of word vectors{of_run}",
         ["smallest", "word", "largest", "word"],
         rows,
         "Words seen at least 5 times; a cosine model's vectors before they get unit length.",
@@ -108,6 +109,6 @@ def magnitude_tables(run, photos, split, command=""):
     ]
     columns = ["photo", "box", "length"]
     regions = Table(
-        "region_magnitudes", "Regions with the longest vectors", columns, found, "", command, split, digits=2
+        "region_magnitudes", f"Regions with the longest vectors{of_run}", columns, found, "", command, split, digits=2
     )
     return [words, regions]

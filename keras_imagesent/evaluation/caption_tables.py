@@ -5,22 +5,10 @@ import numpy as np
 from keras_imagesent.evaluation.baselines import best_snippets, human_agreement, nearest_captions
 from keras_imagesent.evaluation.caption_scores import MEASURES, CaptionScorer
 from keras_imagesent.evaluation.novelty import novelty
+from keras_imagesent.evaluation.paper_rows import CAPTIONS, REGIONS, paper_set
 from keras_imagesent.evaluation.tables import Table
 from keras_imagesent.model.caption_search import CaptionSearch
 from keras_imagesent.model.rerank import RERANK_WEIGHTS, choose, n_best
-
-# BLEU-1..4, METEOR, CIDEr, ROUGE-L of the paper's tables 2 and 3, on each set's test photos.
-PAPER = {
-    "Flickr8K": [57.9, 38.3, 24.5, 16.0, 16.7, 31.8, None],
-    "Flickr30K": [57.3, 36.9, 24.0, 15.7, 15.3, 24.7, None],
-    "COCO": [62.5, 45.0, 32.1, 23.0, 19.5, 66.0, None],
-}
-PAPER_REGIONS = [
-    ["the paper (COCO): people", 61.5, 45.2, 30.1, 22.0, None, None, None],
-    ["the paper (COCO): best training snippet", 22.9, 10.5, 0.0, 0.0, None, None, None],
-    ["the paper (COCO): whole-frame model", 14.2, 6.0, 2.2, 0.0, 13.3, 20.3, 21.0],
-    ["the paper (COCO): region model", 35.2, 23.0, 16.1, 14.8, 15.8, 61.6, 35.1],
-]
 
 
 def frames_of(photos):
@@ -28,16 +16,17 @@ def frames_of(photos):
     return photos.region_features[:, 0].astype(np.float32)
 
 
-def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, command=""):
-    """Whole photos: each run of `{name: Run}` with its own beam, beside the baselines and the paper's row.
+def caption_table(runs, photos, train, split, paper="", average=False, command=""):
+    """Whole photos: each run of `{name: Run}` with its own beam, beside the baselines and the paper's row, if any.
 
+    `train` are the training photos (their frames are enough), or None: then the nearest one's caption is left out.
     With `average`, every run has a second row: the mean of its best epochs with the standard deviation.
 
     Example:
         >>> runs = {"best": Run("runs/captioner", "captioner")}
         >>> caption_table(runs, prepared.load("dev"), prepared.load("train"), "dev").to_markdown()
     """
-    scorer, frames, rows = CaptionScorer(photos.captions), frames_of(photos), []
+    scorer, rows = CaptionScorer(photos.captions), []
     for name, run in runs.items():
         model = CaptionSearch(run)
         label = f"{name}, beam {model.beam}, length penalty {model.length_penalty:g}"
@@ -45,13 +34,14 @@ def caption_table(runs, photos, train, split, paper="Flickr8K", average=False, c
         rows.append([label, *scorer.score(model.captions(vectors)).values()])
         if average:
             rows.append(average_row(name, run, scorer, vectors))
-    rows.append(
-        ["nearest photo's caption", *scorer.score(nearest_captions(frames, frames_of(train), train.captions)).values()]
-    )
+    if train:
+        nearest = nearest_captions(frames_of(photos), frames_of(train), train.captions)
+        rows.append(["nearest photo's caption", *scorer.score(nearest).values()])
     _, candidates, references = human_agreement(photos.captions)
     if candidates:
         rows.append(["people: one against the rest", *CaptionScorer(references).score(candidates).values()])
-    rows.append([f"the paper, {paper} test", *PAPER[paper]])
+    if known := paper_set(paper):
+        rows.append([f"the paper, {known} test", *CAPTIONS[known]])
     note = f"{len(photos.filenames)} photos. {scorer.note}"
     return Table("captions", "Captions of whole photos", ["captions by", *MEASURES], rows, note, command, split)
 
@@ -65,28 +55,29 @@ def average_row(name, run, scorer, vectors):
     return [f"{name}, its {len(epochs)} best epochs", *cells]
 
 
-def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", command=""):
-    """What the beam does: scores, and how many captions stand in the training sentences, beside the paper's figures.
+def beam_table(run, photos, train, split, beams=(1, 3, 7), name="best", paper="", command=""):
+    """What the beam does: scores, and how many captions stand in the training sentences (None: nobody knows them).
 
     Example:
         >>> beam_table(Run("runs/captioner"), dev, train, "dev").to_markdown()
     """
     model, scorer = CaptionSearch(run), CaptionScorer(photos.captions)
     vectors = model.vectors(photos)
-    taught = [text for group in train.captions for text in group]
+    taught = [text for group in train.captions for text in group] if train else []
     rows = []
     for beam in beams:
         for penalty in sorted({0.0, model.length_penalty}) if beam > 1 else [model.length_penalty]:
             captions = model.captions(vectors, beam=beam, length_penalty=penalty)
             scores, new = scorer.score(captions), novelty(captions, taught, model.vocabulary)
             values = [scores[measure] for measure in ("BLEU-1", "BLEU-4", "METEOR", "CIDEr")]
-            values += [100 * new["in_training"], new["distinct"], new["words"]]
+            values += [100 * new["in_training"] if train else None, new["distinct"], new["words"]]
             label = f"{name}, beam {beam}" + (f", length penalty {penalty:g}" if beam > 1 else "")
             rows.append([label, *values])
-    rows += [
-        ["the paper, COCO, beam 1", None, None, None, 61.0, 25.0, None, None],
-        ["the paper, COCO, beam 7", None, None, None, 66.0, 60.0, None, None],
-    ]
+    if paper_set(paper):
+        rows += [
+            ["the paper, COCO, beam 1", None, None, None, 61.0, 25.0, None, None],
+            ["the paper, COCO, beam 7", None, None, None, 66.0, 60.0, None, None],
+        ]
     columns = ["captions by", "BLEU-1", "BLEU-4", "METEOR", "CIDEr", "in training, %", "distinct", "words"]
     note = f"`in training`: captions found among the training sentences. {scorer.note}"
     return Table("beams", "Beam size and novelty", columns, rows, note, command, split)
@@ -127,18 +118,30 @@ def truth_table(runs, photos, scenes, split, alignment=None, chooser=None, capti
     return Table("truth", "True captions of scenes", ["captions by", "true, %", "distinct"], rows, note, command, split)
 
 
-def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5, 40, 100), command=""):
-    """The n best captions ordered anew with the alignment's score (Eq. 8), its weight chosen on `chooser`'s photos.
+def rerank_weights(run, alignment, chooser, numbers=(5, 40, 100)):
+    """The alignment's weight among the n best captions of `chooser`'s photos: `{n: (the best, {weight: CIDEr})}`.
 
     Example:
-        >>> rerank_table(Run("runs/captioner"), Run("runs/alignment"), dev, tune, "dev").to_markdown()
+        >>> rerank_weights(Run("runs/captioner"), Run("runs/alignment"), prepared.load("tune"), [5])[5][0]
+        0.2
     """
-    model, rows, tried = CaptionSearch(run), [], []
-    chooser_scorer, scorer = CaptionScorer(chooser.captions), CaptionScorer(photos.captions)
+    model, scorer, chosen = CaptionSearch(run), CaptionScorer(chooser.captions), {}
     for number in numbers:
         options = n_best(model, alignment, chooser, number)
-        found = {w: chooser_scorer.score(choose(options, w), meteor=False)["CIDEr"] for w in RERANK_WEIGHTS}
-        weight = max(found, key=found.get)
+        found = {w: scorer.score(choose(options, w), meteor=False)["CIDEr"] for w in RERANK_WEIGHTS}
+        chosen[number] = max(found, key=found.get), found
+    return chosen
+
+
+def rerank_table(run, alignment, photos, weights, split, name="best", command=""):
+    """The n best captions ordered anew with the alignment's score (Eq. 8), by the `rerank_weights` of other photos.
+
+    Example:
+        >>> rerank_table(Run("runs/captioner"), Run("runs/alignment"), dev, weights, "dev").to_markdown()
+    """
+    model, rows, tried = CaptionSearch(run), [], []
+    scorer = CaptionScorer(photos.captions)
+    for number, (weight, found) in weights.items():
         tried.append(f"{number} best: " + ", ".join(f"{w:g}: {cider:.1f}" for w, cider in found.items()))
         options = n_best(model, alignment, photos, number)
         rows.append([f"{name}, beam {number}", *scorer.score(choose(options, 0.0)).values()])
@@ -151,7 +154,8 @@ def rerank_table(run, alignment, photos, chooser, split, name="best", numbers=(5
 
 
 def region_table(
-    region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, command="", classes=None
+    region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, paper="", command="",
+    classes=None,
 ):
     """Human boxes described by the region model, the whole-frame model, the best training snippet, and by people.
 
@@ -175,7 +179,7 @@ def region_table(
         rows.append(["best training snippet by the alignment", *scorer.score(found).values()])
     if all(region.snippet for region in regions):
         rows.append(["people", *scorer.score([region.snippet for region in regions]).values()])
-    rows += PAPER_REGIONS
+    rows += REGIONS if paper_set(paper) else []
     note = (
         f"{len(regions)} boxes drawn by people, {sum(len(r.references) for r in regions)} references, most of them "
         f"under four words: BLEU-3 and 4 say little. {scorer.note}"

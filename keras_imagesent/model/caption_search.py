@@ -74,6 +74,11 @@ class CaptionSearch:
         token_ids, _ = self.search(image, beam, length_penalty=length_penalty)
         return [self.vocabulary.decode(ids[0]) for ids in token_ids]
 
+    def region_captions(self, photos, rows, regions):
+        """The best caption of some regions of `Prepared.load`'s photos: region `regions[n]` of photo `rows[n]`."""
+        features = photos.region_features[rows, regions].astype(np.float32)
+        return self.captions(features, photos.region_features[rows, 0].astype(np.float32))
+
     def captions_and_log_probs(self, photos):
         """The best caption of each of `Prepared.load`'s photos, and its log probability."""
         token_ids, log_probs = self.search(self.vectors(photos))

@@ -14,10 +14,11 @@ def table_html(table):
         for row in rows
     )
     note = f"<p class='soft'>{escape(table['note'])}</p>" if table.get("note") else ""
+    full_title = ", ".join(filter(None, (table["title"], table.get("data_set"))))
     made = ", ".join(f"{name} {table[name]}" for name in ("split", "seed") if table.get(name) not in (None, ""))
     command = f"<pre>{escape(table['command'])}</pre>" if table.get("command") else ""
     return (
-        f'<section class="card"><div class="scroll"><table><caption>{escape(table["title"])}</caption>'
+        f'<section class="card"><div class="scroll"><table><caption>{escape(full_title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
         f"<p class='soft'>{escape(made)}</p>{command}</section>"
     )

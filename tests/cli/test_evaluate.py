@@ -38,16 +38,15 @@ def folder(tmp_path_factory):
 
 def test_every_table_is_printed_and_written(folder, capsys):
     command = ["evaluate", str(folder / "prepared"), "--split", "val", "--alignment", str(folder / "alignment")]
-    command += ["--captioner", f"best={folder / 'captioner'}", "--average", "--beams", "1", "2"]
+    command += ["--captioner", f"best={folder / 'captioner'}", "--average", "--beams", "1", "2", "--paper", "Flickr8K"]
     command += ["--region-captioner", str(folder / "regions"), "--photos", str(folder / "photos")]
     command += ["--phrase-boxes", str(folder / "prepared" / "phrase_boxes.csv"), "--pairs", str(folder / "pairs.jsonl")]
     assert main([*command, "--backbone", str(folder / "backbone.keras"), "--out", str(folder / "tables")]) == 0
     printed = capsys.readouterr().out
     tables = {table["name"]: table for table in json.loads((folder / "tables" / "tables.json").read_text())}
-    expected = {"retrieval", "grounding", "word_magnitudes", "region_magnitudes", "captions", "beams", "reranking"}
-    assert set(tables) == expected | {"regions"}
+    assert set(tables) == {"retrieval", "grounding", "captions", "beams", "reranking", "regions"}  # a cosine model
     assert all(f"### {table['title']}" in printed for table in tables.values())
-    assert (folder / "tables" / "tables.md").read_text().count("### ") == 8
+    assert (folder / "tables" / "tables.md").read_text().count("### ") == 6
     captions = {row[0]: row[1:] for row in tables["captions"]["rows"]}
     assert next(iter(captions)).startswith("best, beam 3")
     assert captions["the paper, Flickr8K test"][:4] == [57.9, 38.3, 24.5, 16.0]
@@ -72,7 +71,6 @@ def test_every_table_is_printed_and_written(folder, capsys):
     [
         (["--split", "val"], "holds vectors of 16 numbers"),
         (["--captioner", "nowhere"], "no run at nowhere"),
-        (["--region-captioner", "run"], "give phrase_boxes"),
         (["--region-captioner", "run", "--phrase-boxes", "boxes.csv"], "say where the photos are"),
         (["--captioner", "{}/captioner", "--split", "dev"], "no split 'dev'"),
         (["--captioner", "{}/captioner", "{}/captioner"], "two runs are called captioner"),
@@ -84,6 +82,33 @@ def test_mistakes_end_in_a_line(folder, capsys, wrong, message):
     assert message in error and "Traceback" not in error
 
 
+def test_each_data_set_is_measured_by_itself(folder, tmp_path, capsys):
+    """Beside the paper's row where the set is one of the paper's; human boxes only where there are some."""
+    photos = {"train": 60, "tune": 20, "val": 40}
+    write_tiny_prepared(tmp_path / "prepared", photos, sets=["COCO", "scenes"])
+    boxes = (tmp_path / "prepared/phrase_boxes.csv").read_text().splitlines()
+    odd = [line for line in boxes if line.startswith("val") and int(line.split(".")[0].split("_")[1]) % 2]
+    (tmp_path / "boxes.csv").write_text("\n".join([boxes[0], *odd]) + "\n")
+    command = ["evaluate", str(tmp_path / "prepared"), "--split", "val", "--alignment", str(folder / "alignment")]
+    command += ["--captioner", f"best={folder / 'captioner'}", "--beams", "1", "--boxes", str(tmp_path / "boxes.csv")]
+    assert main([*command, "--out", str(tmp_path / "first")]) == 0
+    tables = {(t["name"], t["data_set"]): t for t in json.loads((tmp_path / "first/tables.json").read_text())}
+    names = ("retrieval", "captions", "beams", "reranking")
+    assert set(tables) == {(name, of_set) for name in names for of_set in ("COCO", "scenes")} | {
+        ("grounding", "scenes")
+    }
+    retrieval = tables["retrieval", "COCO"]
+    assert retrieval["rows"][-1][0] == "the paper's BRNN, MSCOCO 1K test" and "20 photos" in retrieval["note"]
+    assert "20 photos are not the paper's 1,000." in retrieval["note"]
+    assert [row[0] for row in tables["captions", "COCO"]["rows"]][-1] == "the paper, MSCOCO test"
+    theirs = [row[0] for (_, of_set), table in tables.items() if of_set == "scenes" for row in table["rows"]]
+    assert theirs and not any("paper" in name for name in theirs)
+    assert "### Retrieval, scenes" in capsys.readouterr().out
+    assert main([*command, "--subset", "7", "--out", str(tmp_path / "few")]) == 0
+    few = json.loads((tmp_path / "few/tables.json").read_text())[0]
+    assert few["note"].startswith("7 photos, 14 sentences")
+
+
 def test_a_data_sets_own_file_and_the_shipped_models_are_enough(tmp_path, capsys):
     make_scenes(tmp_path / "scenes", 12)
     command = ["evaluate", str(tmp_path / "scenes/dataset.json"), "--photos", str(tmp_path / "scenes/images")]
@@ -91,7 +116,7 @@ def test_a_data_sets_own_file_and_the_shipped_models_are_enough(tmp_path, capsys
     assert main([*command, "--out", str(tmp_path / "tables")]) == 0
     tables = {table["name"]: table for table in json.loads((tmp_path / "tables/tables.json").read_text())}
     assert {"retrieval", "grounding", "captions", "regions"} <= set(tables)
-    assert tables["retrieval"]["rows"][0][0] == "shipped"
+    assert [row[0] for row in tables["retrieval"]["rows"]] == ["shipped"]  # scenes are none of the paper's sets
     assert tables["retrieval"]["rows"][0][1] > 0  # of two photos one is described best by its own sentence
     prepared = tmp_path / "tables/dataset.prepared"
     before = {path.name: path.stat().st_mtime_ns for path in prepared.glob("*.tfrecord*")}

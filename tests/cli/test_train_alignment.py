@@ -165,7 +165,7 @@ def test_snippets_name_one_thing_each_and_leave_nothing_open():
 
 def test_tables(folder, prepared):
     photos, run = prepared.load("val"), Run(folder / "run", "alignment")
-    table = retrieval_table({"tiny": run}, photos, "val", average=True, command="imagesent evaluate")
+    table = retrieval_table({"tiny": run}, photos, "val", "flickr8k", average=True, command="imagesent evaluate")
     assert [row[0] for row in table.rows] == ["tiny", "tiny, its 5 best epochs", "the paper's BRNN, Flickr8K test"]
     best = max(log_of(folder / "run"), key=lambda row: row["recall_sum"])
     assert table.rows[0][1] == pytest.approx(best["annotation_r1"])

@@ -1,5 +1,8 @@
+import json
+
 import pytest
 
+from keras_imagesent.evaluation.tables import Table, put_beside
 from keras_imagesent.evaluation.things import count_named, thing_words, things_in, things_shown, things_table
 
 
@@ -32,3 +35,16 @@ def test_table_leaves_out_rare_things_and_weighs_by_photos():
     assert rows[0] == ["all of them", 40, pytest.approx(75.0), pytest.approx(25.0)]
     assert [row[0] for row in rows[1:]] == ["cat", "dog"]
     assert rows[1][2:] == [100.0, 0.0]
+
+
+def test_another_evaluation_of_the_same_photos_stands_beside():
+    captions, references = ["a cat"] * 12, [["a cat", "the cat", "my cat"]] * 12
+    table = things_table({"new": captions}, references, "dev")
+    before = things_table({"old": ["a dog"] * 12}, references, "dev")
+    retrieval = Table("retrieval", "Retrieval", ["model", "R@1"], [["new", 1.0]])
+    others = [json.loads(before.to_json()), {"name": "retrieval", "columns": ["model", "R@1"], "rows": [["old", 0.5]]}]
+    for each in (table, retrieval):
+        put_beside(each, "before", others)
+    assert table.columns == ["thing", "photos", "new, %", "before: photos", "before: old, %"]
+    assert table.rows == [["all of them", 12, 100.0, 12, 0.0], ["cat", 12, 100.0, 12, 0.0]]
+    assert retrieval.rows == [["new", 1.0]]

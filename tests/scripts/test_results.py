@@ -20,7 +20,7 @@ def write_tables(file, *tables):
 
 @pytest.fixture
 def runs(tmp_path):
-    """What scripts/flickr8k and scripts/ablations leave, in small."""
+    """What scripts/train_shipped and scripts/ablations leave, in small."""
     runs = tmp_path / "my runs"
     rows = [["best", *[26.34] * 10], ["best, its 5 best epochs", *[(25.0, 1.26)] * 10]]
     rows += [["the paper's BRNN, Flickr8K test", *[16.5, 40.6, 54.2, 7.6, None] * 2]]
@@ -31,7 +31,11 @@ def runs(tmp_path):
     boxes = ["region chosen by", "IoU >= 0.5, %", "pointing, %"]
     chosen = [["best", 38.1, 60.6], ["best, MRF with beta 0", 37.9, 60.3]]
     grounding = Table("grounding", "Phrase grounding", boxes, chosen, "", command, "val", 0)
-    write_tables(runs / "evaluation/tables.json", retrieval, grounding, lengths)
+    for table in (retrieval, grounding):
+        table.data_set = "flickr8k"
+    theirs = [["best", *[45.0] * 10], ["the paper's BRNN, MSCOCO 1K test", *[38.4] * 10]]
+    coco = Table("retrieval", "Retrieval", ["model", *HEADS], theirs, "894 photos.", command, "val", 0, "coco")
+    write_tables(runs / "evaluation/tables.json", retrieval, grounding, coco, lengths)
     rows = [["one epoch", *[10.0] * 10], rows[-1]]
     other = Table("retrieval", "Retrieval", ["model", *HEADS], rows, "", f"{command} --fast", "val", 0)
     write_tables(runs / "ablations/one-epoch/tables.json", other)
@@ -53,7 +57,7 @@ def test_tables_of_runs_become_two_pages(runs, tmp_path):
     done = run("--runs", runs, "--commit", "abc123", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     made = pages(tmp_path / "out")
-    kept = {"flickr8k.json", "ablations-one-epoch.json", "about.json", "times.txt"}
+    kept = {"shipped.json", "ablations-one-epoch.json", "about.json", "times.txt"}
     assert set(made) == {"RESULTS.md", "docs/VECTOR_LENGTHS.md", *(f"docs/results/{name}" for name in kept)}
     page = made["RESULTS.md"]
     screen, tables = page.split("## Where the numbers come from")
@@ -61,10 +65,12 @@ def test_tables_of_runs_become_two_pages(runs, tmp_path):
     assert "| best | 26.3 / 26.3 / 26.3 / 26.3 | 26.3 / 26.3 / 26.3 / 26.3 |" in screen
     assert "25.0 ± 1.3 / 25.0 ± 1.3" in screen and "| best | 38.1 | 60.6 |" in screen and "MRF" not in screen
     assert "by the code of commit abc123" in " ".join(tables.split()) and "| best, MRF with beta 0 | 37.9 " in tables
-    assert page.count("`imagesent evaluate runs/flickr8k/prepared`") == 1  # each command once, numbered
-    assert "2. `imagesent evaluate runs/flickr8k/prepared --fast`" in page and "Command 2, split val, seed 0." in page
+    assert page.count("`imagesent evaluate runs/shipped/prepared`") == 1  # each command once, numbered
+    assert "2. `imagesent evaluate runs/shipped/prepared --fast`" in page and "Command 2, split val, seed 0." in page
     assert "### Retrieval, one epoch" in page and "prepare 3 s" in page and str(runs) not in page
-    assert page.count("the paper's BRNN") == 2  # in the summary and in the first table, not in the ablation's
+    assert page.count("the paper's BRNN, Flickr8K") == 2  # in the summary and in the first table, not in the ablation's
+    assert "| best | 45.0 / 45.0 / 45.0 / 45.0 |" in screen and "the paper's BRNN, MSCOCO 1K test" in screen
+    assert page.index("## Flickr8k dev") < page.index("## MSCOCO dev") < page.index("894 photos.")
     assert "treat" not in page and "| 6.27 " in made["docs/VECTOR_LENGTHS.md"]
 
 
