@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
 from keras_imagesent.evaluation.paper_rows import retrieval_row
@@ -72,11 +73,32 @@ def grounding_table(runs, photos, items, split, command=""):
     others = ("whole frame", "random region", "largest detector score", "best region")
     rows += [[name, *found[name].values()] for name in others]
     note = (
-        f"{found['items']} phrases with boxes drawn by people; IoU >= 0.5 with one of them, and the centre inside one. "
+        f"{found['items']} phrases with boxes drawn by people, {found['plural']} with several: IoU >= 0.5 with the box "
+        "around all of them, as Flickr30k Entities has it; with any one of them; and the centre inside one. "
         "`best region` is the most that any choice among the regions could reach."
     )
-    columns = ["region chosen by", "IoU >= 0.5, %", "pointing, %"]
+    columns = ["region chosen by", "IoU >= 0.5, %", "with any box, %", "pointing, %"]
     return Table("grounding", "Phrase grounding", columns, rows, note, command, split)
+
+
+def beta_table(runs, photos, split, command=""):
+    """How strongly neighboring words are tied (Eq. 12): the measure that chooses beta, and how long phrases get by it.
+
+    Example:
+        beta_table({"best": Run("runs/alignment")}, prepared.load("tune"), "tune").to_markdown()
+    """
+    rows = []
+    for name, run in runs.items():
+        best, measured = choose_beta(run.model, photos)
+        rows += [
+            [name + (", chosen" if beta == best else ""), f"{beta:g}", *figures] for beta, figures in measured.items()
+        ]
+    note = (
+        "Chosen without boxes: of the words that two captions of a photo share, the share on the same region, minus "
+        "that of words of different things (never within three words of each other) on the same region."
+    )
+    columns = ["model", "beta", "regions kept, %", "words of a phrase"]
+    return Table("betas", "Ties between neighboring words", columns, rows, note, command, split, digits=2)
 
 
 def has_lengths(run):

@@ -143,6 +143,8 @@ def evaluate(
         if region_run and prepared.classes == len(COCO_LABELS):
             runs = {"region model": region_run, "whole-frame model": speaker}
             add([classes_table({label: run for label, run in runs.items() if run}, known, **made)], name, remarks)
+    if aligners and chooser:
+        add([alignment_tables.beta_table(aligners, in_own_words(aligners, prepared, chooser), choose_on, command)], "")
     for name, run in aligners.items():
         if alignment_tables.has_lengths(run):
             add(alignment_tables.magnitude_tables(run, rows, name=name, **made), "")

@@ -94,6 +94,12 @@ def hits(boxes, human_boxes, threshold=0.5):
     return (overlaps(boxes, human_boxes) >= threshold).any(axis=1)
 
 
+def around(boxes):
+    """The box around some boxes, `(n,4) -> (1,4)`: what a plural phrase ("two dogs") stands for."""
+    boxes = np.asarray(boxes, float)
+    return np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])[None]
+
+
 def points(boxes, human_boxes):
     """The pointing game: for each box, whether its centre lies in one of the human boxes."""
     centres = (np.asarray(boxes)[:, None, :2] + np.asarray(boxes)[:, None, 2:]) / 2
@@ -149,31 +155,36 @@ def measure_grounding(model, photos, items, vocabulary, beta=None, threshold=0.5
     """Accuracy in percent of the model and of what it is compared with.
 
     The model's region for a phrase maximises the sum of its words' similarities. With `beta`, the MRF decodes the
-    sentence and the phrase takes the region that most of its words got. The pointing game asks whether the
-    region's centre lies in a human box.
+    sentence and the phrase takes the region that most of its words got. `accuracy` asks for the box around all human
+    boxes of the phrase, `any_box` for one of them; the pointing game whether the region's centre lies in one.
 
     Returns:
-        `{"model": {"accuracy", "pointing"}, "whole frame": ..., "random region": ..., "largest detector score": ...,
-        "best region": ..., "items": number}`; `best region` is the most any choice could reach.
+        `{"model": {"accuracy", "any_box", "pointing"}, "whole frame": ..., "random region": ..., "largest detector
+        score": ..., "best region": ..., "items": number, "plural": how many have several boxes}`; `best region` is the
+        most any choice could reach.
 
     Example:
         measure_grounding(model, prepared.load("dev"), read_phrase_boxes(path), prepared.vocabulary)["model"]
     """
-    rows = []
+    rows, plural = [], 0
     for item, row, similarity, in_phrase in similarities(model, photos, items, vocabulary):
         mask = photos.region_mask[row]
         boxes = photos.boxes[row][mask]
-        hit, point = hits(boxes, item.boxes, threshold), points(boxes, item.boxes)
+        found = (
+            hits(boxes, around(item.boxes), threshold),
+            hits(boxes, item.boxes, threshold),
+            points(boxes, item.boxes),
+        )
+        plural += len(item.boxes) > 1
         chosen = choose_region(similarity, in_phrase, mask, beta)
         scores = photos.box_scores[row][mask]
         confident = 1 + int(np.argmax(scores[1:])) if len(scores) > 1 else 0
-        rows.append([(x[chosen], x[0], x.mean(), x[confident], x.any()) for x in (hit, point)])
-    accuracy, pointing = 100 * np.array(rows, float).mean(axis=0)
+        rows.append([(x[chosen], x[0], x.mean(), x[confident], x.any()) for x in found])
+    measures = 100 * np.array(rows, float).mean(axis=0)
     names = ("model", "whole frame", "random region", "largest detector score", "best region")
-    result = {
-        n: {"accuracy": float(a), "pointing": float(p)} for n, a, p in zip(names, accuracy, pointing, strict=True)
-    }
-    return {**result, "items": len(rows)}
+    figures = zip(names, measures.T.tolist(), strict=True)
+    result = {name: dict(zip(("accuracy", "any_box", "pointing"), of_name, strict=True)) for name, of_name in figures}
+    return {**result, "items": len(rows), "plural": plural}
 
 
 def choose_region(similarity, in_phrase, region_mask, beta=None):

@@ -96,8 +96,8 @@ def keep_beta(run, beta, photos):
     """Puts beta into the run's settings: the one given, or the one that suits the validation photos best."""
     if beta is None:
         beta, measured = choose_beta(Run(run, "alignment").model, photos)
-        listed = ", ".join(f"{value:g}: {percent:.1f}" for value, percent in measured.items())
-        print(f"chose beta={beta:g}: words keep their regions most consistently ({listed})")
+        listed = "; ".join(f"{value:g}: {share:.1f}, {words:.1f} words" for value, (share, words) in measured.items())
+        print(f"chose beta={beta:g}: words keep their regions most consistently (and a phrase has, {listed})")
     write_json(run / SETTINGS, {**Run(run).settings, "beta": beta})
 
 

@@ -27,6 +27,25 @@ def test_half_covered_is_a_hit():
     assert grounding.hits(half, [[0.0, 0.0, 1.0, 1.0]], threshold=0.4).tolist() == [True, True]
 
 
+def test_the_box_around_several_is_the_reference_of_a_plural_phrase(tmp_path):
+    photos = write_tiny_prepared(tmp_path / "prepared", {"train": 30, "val": 2}).load("val")
+    np.testing.assert_allclose(grounding.around([BOX, [0.5, 0.1, 0.9, 0.3]]), [[0.2, 0.1, 0.9, 0.6]])
+    left, right = photos.boxes[0, 1], photos.boxes[0, 2]  # each half of what is around both
+    items = [grounding.Item("val_0.jpg", "two things", np.array([left, right]))]
+    items += [grounding.Item("val_1.jpg", "a thing", np.array([left]))]
+    similarity = np.array([[0.0, 1, 0, 0]])
+
+    def similarities(*_):
+        return [(item, row, similarity, np.array([True])) for row, item in enumerate(items)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grounding, "similarities", similarities)
+        found = grounding.measure_grounding(None, photos, items, None)
+    assert found["model"] == {"accuracy": 50.0, "any_box": 100.0, "pointing": 100.0}
+    assert found["whole frame"] == {"accuracy": 50.0, "any_box": 0.0, "pointing": 0.0}
+    assert (found["items"], found["plural"]) == (2, 1)
+
+
 def test_all_words_of_a_phrase_choose_its_region(tmp_path):
     prepared = write_tiny_prepared(tmp_path / "prepared", {"train": 30, "val": 3})
     photos, vocabulary = prepared.load("val"), prepared.vocabulary
