@@ -13,6 +13,7 @@ ALIGNMENT = {
         "dim": 1000,
         "units": 512,
         "word_dim": 300,
+        "sentences": "brnn",
         "score": "max_sim",
         "whole_frame": False,
         "negatives": "sum",
@@ -108,10 +109,11 @@ SELF_CRITICAL = {
     "monitor": "cider",
 }
 
+SENTENCES = ("brnn", "words", "bigrams", "trees")  # how words meet their neighbors
 # Those of the settings that shape the model: arguments of `build_alignment` and `build_captioner`.
 ALIGNMENT_MODEL = (
-    "dim", "units", "word_dim", "score", "whole_frame", "negatives", "margin", "similarity", "temperature", "dropout",
-    "hide_frame", "hide_regions", "prior", "frame_dim", "root", "unit", "classes", "train_words",
+    "dim", "units", "word_dim", "sentences", "score", "whole_frame", "negatives", "margin", "similarity", "temperature",
+    "dropout", "hide_frame", "hide_regions", "prior", "frame_dim", "root", "unit", "classes", "train_words",
 )  # fmt: skip
 CAPTIONER_MODEL = ("cell", "units", "word_dim", "dropout", "activate_image", "activate_words", "classes", "attention")
 
@@ -127,6 +129,8 @@ def alignment_settings(preset="best", **changes):
     for name in ("dim", "units", "word_dim", "batch_size", "epochs", "learning_rate"):
         if settings[name] <= 0:
             raise InputError(f"{name} must be above 0, not {settings[name]}")
+    if settings["sentences"] not in SENTENCES:
+        raise InputError(f"sentences must be one of {', '.join(SENTENCES)}, not {settings['sentences']}")
     if settings["frame_dim"] < 0:
         raise InputError(f"frame_dim must be 0 or more, not {settings['frame_dim']}")
     if settings["frame_dim"] and settings["score"] == "defrag":

@@ -64,6 +64,7 @@ def build_alignment(
     train_words=True,
     max_words=20,
     number_of_regions=20,
+    sentences="brnn",
 ):
     """The alignment model of section 3.1, ready for `compile` and `fit`.
 
@@ -97,6 +98,7 @@ def build_alignment(
         train_words: whether word vectors are trained.
         max_words: T, the fixed number of words.
         number_of_regions: R.
+        sentences: "brnn" (the paper); "words", "bigrams" or "trees" for the ablations (`build_sentence_encoder`).
 
     Example:
         >>> from keras_imagesent.data.batches import pair_batches
@@ -125,6 +127,7 @@ def build_alignment(
         max_words,
         with_prior=bool(prior),
         frame_dim=frame_dim,
+        sentences=sentences,
     )
     inputs = {
         "region_features": keras.Input((number_of_regions, feature_dim), name="region_features"),

@@ -1,9 +1,11 @@
-"""Words in their context into the common space: a bidirectional recurrent network (Eqs. 2-6)."""
+"""Words in their context into the common space: a bidirectional recurrent network (Eqs. 2-6), or its rivals."""
 
 import keras
 from keras import ops
 
+from keras_imagesent.alignment.edges import RelationDense, SplitEdges
 from keras_imagesent.alignment.region_encoder import projection_start
+from keras_imagesent.presets import SENTENCES
 
 ABSENT = -1e9  # added to the input of padded steps: the ReLU then gives the zero state there, and no step needs a mask
 
@@ -61,6 +63,14 @@ class MaskWords(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_imagesent")
+class BesideNext(keras.layers.Layer):
+    """Each word's vector with that of the next word behind it: `(B,T,D) -> (B,T,2D)`; zeros behind the last."""
+
+    def call(self, x):
+        return ops.concatenate([x, ops.pad(x[:, 1:], [[0, 0], [0, 1], [0, 0]])], axis=-1)
+
+
+@keras.saving.register_keras_serializable("keras_imagesent")
 class AppendOne(keras.layers.Layer):
     """One more coordinate, always 1."""
 
@@ -81,6 +91,7 @@ def build_sentence_encoder(
     max_words=20,
     with_prior=False,
     frame_dim=0,
+    sentences="brnn",
 ):
     """The BRNN of Eqs. 2-6: a functional model `{"token_ids" (B,T)} -> words (B,T,D)`, zero at padding.
 
@@ -99,27 +110,42 @@ def build_sentence_encoder(
         max_words: T, fixed.
         with_prior: whether each word's vector ends in a 1, which meets the prior at the end of each region's vector.
         frame_dim: length of a second vector of each word, which is compared with the whole frame's; 0 for none.
+        sentences: "brnn"; or without any recurrence "words", each for itself, "bigrams", each with the next, or
+            "trees", the edges of a dependency tree: `token_ids` are then those of an `EdgeVocabulary`.
 
     Example:
         encoder = build_sentence_encoder(vocabulary_size=2537, units=512, dim=1000)
         words = encoder({"token_ids": token_ids})  # (B, 20, 1000)
     """
+    if sentences not in SENTENCES:
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}. Received: {sentences}")
     token_ids = keras.Input((max_words,), dtype="int32", name="token_ids")
     embedding = keras.layers.Embedding(
         vocabulary_size + 1, word_dim, keras.initializers.RandomNormal(stddev=0.1), trainable=train_words, name="words"
     )
-    x = embedding(token_ids)  # Eq. 2
+    if sentences == "trees":
+        edges = SplitEdges(vocabulary_size, name="edges")(token_ids)
+        x = keras.layers.Concatenate(name="both_ends")([embedding(edges["heads"]), embedding(edges["dependents"])])
+    else:
+        x = embedding(token_ids)  # Eq. 2
+    if sentences == "bigrams":
+        x = BesideNext(name="beside_next")(MaskWords(0.0, name="mask_bigrams")(x, token_ids))
     if dropout:
         x = keras.layers.Dropout(dropout, name="word_dropout")(x)
-    e = keras.layers.Dense(units, "relu", name="word_projection")(x)  # Eq. 3, shared by both streams
+    if sentences == "trees":
+        e = RelationDense(units, name="relation_projection")(x, edges["relations"])
+    else:
+        e = keras.layers.Dense(units, "relu", name="word_projection")(x)  # Eq. 3, shared by both streams
     if dropout:
         e = keras.layers.Dropout(dropout, name="input_dropout")(e)
-    e = MaskWords(ABSENT, name="mask_inputs")(e, token_ids)
-    forwards = AdditiveRNN(name="forwards")(e)  # Eq. 4
-    backwards = AdditiveRNN(backwards=True, name="backwards")(e)  # Eq. 5
-    h = keras.layers.Add(name="both_streams")([forwards, backwards])
-    if dropout:
-        h = keras.layers.Dropout(dropout, name="state_dropout")(h)
+    h = e
+    if sentences == "brnn":
+        e = MaskWords(ABSENT, name="mask_inputs")(e, token_ids)
+        forwards = AdditiveRNN(name="forwards")(e)  # Eq. 4
+        backwards = AdditiveRNN(backwards=True, name="backwards")(e)  # Eq. 5
+        h = keras.layers.Add(name="both_streams")([forwards, backwards])
+        if dropout:
+            h = keras.layers.Dropout(dropout, name="state_dropout")(h)
     start = projection_start(similarity)
     s = keras.layers.Dense(dim, "relu", kernel_initializer=start, name="sentence_projection")(h)  # Eq. 6
     if similarity == "cosine":

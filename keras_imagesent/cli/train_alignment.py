@@ -11,9 +11,10 @@ example:
 from pathlib import Path
 
 from keras_imagesent.cli.training_flags import add_settings, add_training_flags
-from keras_imagesent.presets import ALIGNMENT, alignment_settings
+from keras_imagesent.presets import ALIGNMENT, SENTENCES, alignment_settings
 
 CHOICES = {
+    "sentences": SENTENCES,
     "score": ("max_sim", "mean_max_sim", "defrag"),
     "negatives": ("sum", "hardest", "softmax"),
     "similarity": ("dot", "cosine"),
@@ -24,6 +25,7 @@ HELP = {
     "dim": "size of the common space",
     "units": "size of the recurrent states",
     "word_dim": "length of a word vector; where a file gives fewer numbers, the others start at random",
+    "sentences": "brnn (Eqs. 2-6); for the ablations single words, bigrams, or the edges of dependency trees",
     "score": "max_sim: each word takes its best region (Eq. 8); mean_max_sim: that, divided by the number of words; "
     "defrag: each word takes all that are positive (Eq. 7)",
     "whole_frame": "words see the whole frame alone, no other region",

@@ -1,5 +1,6 @@
 """The tables of the alignment model: retrieval, grounding, magnitudes."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,12 @@ def average_checkpoints(run, photos, folds=1):
     return {name: (float(np.mean(values)), float(np.std(values))) for name, values in spread.items()}
 
 
+def in_own_words(run, photos):
+    """The photos with their sentences in a run's own words."""
+    token_ids = [[run.vocabulary.encode(text) for text in captions] for captions in photos.captions]
+    return dataclasses.replace(photos, token_ids=token_ids)
+
+
 def retrieval_table(runs, photos, split, paper="", average=False, folds=1, command=""):
     """Retrieval of several runs, `{name: Run}`, above the row of the data set that the paper calls so, if it has one.
 
@@ -36,10 +43,11 @@ def retrieval_table(runs, photos, split, paper="", average=False, folds=1, comma
     """
     rows = []
     for name, run in runs.items():
-        result = measure_retrieval(run.model, photos, folds)
+        known = in_own_words(run, photos)
+        result = measure_retrieval(run.model, known, folds)
         rows.append([name, *(result[measure] for measure in MEASURES)])
         if average:
-            results = average_checkpoints(run, photos, folds)
+            results = average_checkpoints(run, known, folds)
             rows.append([f"{name}, its {len(run.best_epochs)} best epochs", *(results[m] for m in MEASURES)])
     if theirs := retrieval_row(paper, len(photos.filenames) / folds):
         rows.append([f"the paper's BRNN, {theirs[0]} test", *theirs[1]])
@@ -65,6 +73,8 @@ def grounding_table(runs, photos, items, split, command=""):
     """
     rows = []
     for name, run in runs.items():
+        if run.settings.get("sentences") == "trees":  # its fragments are no words of a phrase
+            continue
         model = run.model
         found = measure_grounding(model, photos, items, run.vocabulary)
         rows.append([name, *found["model"].values()])
@@ -89,7 +99,9 @@ def beta_table(runs, photos, split, command=""):
     """
     rows = []
     for name, run in runs.items():
-        best, measured = choose_beta(run.model, photos)
+        if run.settings.get("sentences") == "trees":
+            continue
+        best, measured = choose_beta(run.model, in_own_words(run, photos))
         rows += [
             [name + (", chosen" if beta == best else ""), f"{beta:g}", *figures] for beta, figures in measured.items()
         ]
@@ -109,7 +121,7 @@ def has_lengths(run):
 def magnitude_tables(run, photos, split, command="", name=""):
     """Two tables: the words with the longest and shortest vectors, and the regions with the longest."""
     model = run.model
-    sentences = [ids for captions in photos.token_ids for ids in captions]
+    sentences = [ids for captions in in_own_words(run, photos).token_ids for ids in captions]
     largest, smallest = word_magnitudes(model, sentences, run.vocabulary)
     rows = [
         [*low, *high] for low, high in zip([(m, w) for w, m in smallest], [(m, w) for w, m in largest], strict=True)

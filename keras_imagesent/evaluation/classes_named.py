@@ -45,7 +45,7 @@ def classes_table(runs, photos, split, command=""):
     labels = [COCO_LABELS[number] for number in photos.class_scores[rows, regions].argmax(axis=1)]
     named = {}
     for name, run in runs.items():
-        captions = CaptionSearch(run).region_captions(photos, rows, regions)
+        captions = CaptionSearch(run).region_captions(photos, rows, regions) if len(rows) else []
         named[name] = np.array([names_class(*pair) for pair in zip(captions, labels, strict=True)], bool)
     often = [(label, labels.count(label)) for label in dict.fromkeys(labels)]
     often = [(label, number) for label, number in often if number >= LEAST_REGIONS]

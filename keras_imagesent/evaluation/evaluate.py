@@ -1,6 +1,5 @@
 """Every table of results that trained models and a prepared split give."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -93,8 +92,8 @@ def evaluate(
     speakers = {name: Run(path, "captioner") for name, path in (captioners or {}).items()}
     region_run = find_run(region_captioner, "region_captioner") if region_captioner else None
     prepared = Prepared.open(prepared)
+    check_vectors(aligners.values(), prepared)
     rows = prepared.load(split)
-    rows = in_own_words(aligners, prepared, rows) if aligners else rows
     seed, made = seed_of([*aligners.values(), *speakers.values()]), {"split": split, "command": command}
     beside = {name: read_tables(file) for name, file in (beside or {}).items()}
     tables: list[Table] = []
@@ -144,9 +143,9 @@ def evaluate(
             runs = {"region model": region_run, "whole-frame model": speaker}
             add([classes_table({label: run for label, run in runs.items() if run}, known, **made)], name, remarks)
     if aligners and chooser:
-        add([alignment_tables.beta_table(aligners, in_own_words(aligners, prepared, chooser), choose_on, command)], "")
+        add([alignment_tables.beta_table(aligners, chooser, choose_on, command)], "")
     for name, run in aligners.items():
-        if alignment_tables.has_lengths(run):
+        if alignment_tables.has_lengths(run) and run.settings.get("sentences") != "trees":
             add(alignment_tables.magnitude_tables(run, rows, name=name, **made), "")
     if region_run and drawn and not any(table.name == "regions" for table in tables):
         raise InputError("none of the human boxes belongs to a photo of this split: compare the file names")
@@ -167,22 +166,15 @@ def tables_of_captions(runs, photos, train, paper, beams, average, split, comman
         yield things
 
 
-def in_own_words(runs, prepared, photos):
-    """The photos with their sentences as ids of the runs' vocabulary, which must be one for all."""
-    first, *others = runs.values()
-    for run in others:
-        if run.vocabulary.words != first.vocabulary.words:
-            raise InputError(f"{run.folder} knows other words than {first.folder}: measure them in two runs")
-    takes = first.model.input["region_features"].shape[-1]
-    if takes != prepared.feature_dim:
-        raise InputError(
-            f"{prepared.folder} holds vectors of {prepared.feature_dim} numbers, {first.folder} takes {takes}: "
-            "prepare the photos with the backbone that it was trained on"
-        )
-    if first.vocabulary.words == prepared.vocabulary.words:
-        return photos
-    token_ids = [[first.vocabulary.encode(text) for text in captions] for captions in photos.captions]
-    return dataclasses.replace(photos, token_ids=token_ids)
+def check_vectors(runs, prepared):
+    """Refuses runs that take other vectors than the folder holds."""
+    for run in runs:
+        takes = run.model.input["region_features"].shape[-1]
+        if takes != prepared.feature_dim:
+            raise InputError(
+                f"{prepared.folder} holds vectors of {prepared.feature_dim} numbers, {run.folder} takes {takes}: "
+                "prepare the photos with the backbone that it was trained on"
+            )
 
 
 def vectors_under(regions, prepared, photos, backbone):

@@ -148,6 +148,8 @@ class PhotoModel(tf.Module):
         """A part that learned from another backbone's vectors is refused."""
         if part is None:
             return
+        if part.settings.get("sentences") == "trees":
+            raise InputError("an alignment of dependency edges cannot answer: its sentences need a parser")
         name = "image_features" if "image_features" in part.model.input else "region_features"
         takes = part.model.input[name].shape[-1]
         if takes not in (self.feature_dim, 2 * self.feature_dim):

@@ -6,6 +6,7 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
+from keras_imagesent.data.dependency_edges import EdgeVocabulary
 from keras_imagesent.data.keras_file import load_keras_file
 from keras_imagesent.data.run_files import read_best, read_settings
 from keras_imagesent.data.vocabulary import Vocabulary
@@ -68,7 +69,8 @@ class Run:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words that the model knows."""
-        return Vocabulary.load(self.folder / VOCABULARY)
+        words = Vocabulary.load(self.folder / VOCABULARY)
+        return EdgeVocabulary(words) if self.settings.get("sentences") == "trees" else words
 
     @cached_property
     def settings(self) -> dict:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_imagesent.data.atomic import whole_file
+from keras_imagesent.errors import InputError
 
 FILE = "sentence_encoder.npz"
 LAYERS = ("word_projection", "forwards", "backwards", "sentence_projection", "frame_words")
@@ -13,6 +14,8 @@ LAYERS = ("word_projection", "forwards", "backwards", "sentence_projection", "fr
 def save_sentence_encoder(encoder, path: str | Path) -> None:
     """Writes what `NumpySentenceEncoder` needs of a Keras `sentence_encoder`."""
     layers = {layer.name: layer for layer in encoder.layers}
+    if "forwards" not in layers:
+        raise InputError("a search wants an alignment whose sentences go through the BRNN, not one of the ablations")
     arrays = {"words": np.asarray(layers["words"].embeddings), "max_words": encoder.inputs[0].shape[1]}
     for name in LAYERS:
         if name in layers:

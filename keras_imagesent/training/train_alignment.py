@@ -11,6 +11,7 @@ from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.alignment.word_vectors import read_word_vectors
 from keras_imagesent.data.atomic import write_json
 from keras_imagesent.data.batches import pair_batches, steps_per_epoch
+from keras_imagesent.data.dependency_edges import EdgeVocabulary
 from keras_imagesent.data.prepared import Prepared
 from keras_imagesent.errors import InputError
 from keras_imagesent.evaluation.frame_weight import measure_frame_weights, set_frame_weight
@@ -72,6 +73,8 @@ def train_alignment(
     validation = validation_split(prepared, validation)
     if start_from:
         prepared = add_words(prepared, Run(start_from, "alignment"))
+    if settings["sentences"] == "trees":
+        prepared, beta = prepared.in_words(EdgeVocabulary(prepared.vocabulary)), beta or 0.0  # edges have no order
     extra = {
         "preset": preset,
         "prepared": str(prepared.folder),

@@ -12,6 +12,8 @@ from keras_imagesent.alignment.alignment_model import build_alignment
 from keras_imagesent.alignment.encode import encode_photos, encode_sentences, word_similarities
 from keras_imagesent.alignment.region_encoder import build_region_encoder, region_inputs
 from keras_imagesent.alignment.sentence_encoder import build_sentence_encoder
+from keras_imagesent.data.dependency_edges import RELATIONS, EdgeVocabulary
+from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -48,6 +50,43 @@ def test_sentence_encoder_is_the_brnn_and_padding_is_zero():
     np.testing.assert_allclose(words[0, :3], brnn(names, [3, 1, 9]), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(words[1], brnn(names, token_ids[1]), rtol=1e-5, atol=1e-6)
     assert not words[0, 3:].any() and not words[2].any()
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def test_words_and_bigrams_have_no_other_context():
+    ids = [3, 1, 9]
+    for sentences in ("words", "bigrams"):
+        encoder = small_sentence_encoder(sentences=sentences)
+        w = {"/".join(weight.path.split("/")[-2:]): np.asarray(weight) for weight in encoder.weights}
+        x = w["words/embeddings"][ids]
+        if sentences == "bigrams":
+            x = np.concatenate([x, [*x[1:], np.zeros(4)]], axis=1)
+        e = relu(x @ w["word_projection/kernel"] + w["word_projection/bias"])
+        wanted = relu(e @ w["sentence_projection/kernel"] + w["sentence_projection/bias"])
+        words = encoder({"token_ids": np.array([[*ids, 0, 0, 0, 0]])}).numpy()[0]
+        np.testing.assert_allclose(words[:3], wanted, rtol=1e-5, atol=1e-6)
+        assert not words[3:].any()
+
+
+def test_an_edge_has_its_relations_own_weights():
+    words = Vocabulary([f"w{n}" for n in range(1, 10)], [1] * 9)
+    parsed = [("w3", "w7", "amod"), ("w7", "w2", "nsubj"), ("w9", "w2", "unheard of"), ("zzz", "w2", "det")]
+    ids = EdgeVocabulary(words, lambda sentence: parsed).encode("any")
+    assert len(ids) == 3
+    encoder = small_sentence_encoder(sentences="trees")
+    w = {"/".join(weight.path.split("/")[-2:]): np.asarray(weight) for weight in encoder.weights}
+    e = []
+    for dependent, head, relation in ((3, 7, "amod"), (7, 2, "nsubj"), (9, 2, "dep")):
+        x = np.concatenate([w["words/embeddings"][head], w["words/embeddings"][dependent]])
+        r = RELATIONS.index(relation)
+        e.append(relu(x @ w["relation_projection/kernel"][r] + w["relation_projection/bias"][r]))
+    wanted = relu(np.array(e) @ w["sentence_projection/kernel"] + w["sentence_projection/bias"])
+    found = encoder({"token_ids": np.array([[*ids, 0, 0, 0, 0]])}).numpy()[0]
+    np.testing.assert_allclose(found[:3], wanted, rtol=1e-5, atol=1e-6)
+    assert not found[3:].any()
 
 
 def test_cosine_gives_unit_vectors_over_the_temperature():
