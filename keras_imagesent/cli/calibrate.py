@@ -24,10 +24,14 @@ def add_arguments(parser):
 
 def run(args):
     from keras_imagesent.data.prepared import Prepared
+    from keras_imagesent.model.run import Run
 
     if args.split == "train":
         raise InputError("--split train: a model is too sure of the photos it was trained on; take tune, val or dev")
-    photos = Prepared.open(args.prepared).load(args.split)
+    prepared = Prepared.open(args.prepared)
+    for path in filter(None, (args.captioner, args.alignment)):
+        Run(path).check_vectors(prepared)
+    photos = prepared.load(args.split)
     nothing_named = not (args.captioner or args.alignment)
     if args.captioner or nothing_named:
         keep(args.captioner, "confidence", fit_captions(args.captioner, photos))

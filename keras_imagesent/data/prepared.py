@@ -108,6 +108,12 @@ class Prepared:
         return self.settings["feature_dim"]
 
     @property
+    def vectors(self):
+        """How the vectors were made: backbone, detector, region_vectors; None where the folder does not tell."""
+        names = {"backbone": "backbone", "detector": "detector", "region_vectors": "regions"}
+        return {name: self.settings.get(key) for name, key in names.items()}
+
+    @property
     def classes(self):
         """How many classes the detector knows; 0 if it does not say what it found."""
         return self.settings.get("classes", 0)

@@ -8,7 +8,7 @@ import numpy as np
 from keras_imagesent.alignment.choose_beta import choose_beta
 from keras_imagesent.evaluation.grounding import measure_grounding, read_entities, read_phrase_boxes
 from keras_imagesent.evaluation.magnitudes import region_magnitudes, word_magnitudes
-from keras_imagesent.evaluation.paper_rows import retrieval_row
+from keras_imagesent.evaluation.paper_rows import RIVALS, paper_set, retrieval_row
 from keras_imagesent.evaluation.retrieval import measure_retrieval
 from keras_imagesent.evaluation.tables import Table
 
@@ -49,6 +49,8 @@ def retrieval_table(runs, photos, split, paper="", average=False, folds=1, comma
         if average:
             results = average_checkpoints(run, known, folds)
             rows.append([f"{name}, its {len(run.best_epochs)} best epochs", *(results[m] for m in MEASURES)])
+    if paper_set(paper) == "Flickr8K" and any(run.settings.get("sentences", "brnn") != "brnn" for run in runs.values()):
+        rows += [[f"{name}, Flickr8K test", *values] for name, values in RIVALS.items()]
     if theirs := retrieval_row(paper, len(photos.filenames) / folds):
         rows.append([f"the paper's BRNN, {theirs[0]} test", *theirs[1]])
     sentences = sum(len(captions) for captions in photos.captions)

@@ -93,6 +93,8 @@ def evaluate(
     region_run = find_run(region_captioner, "region_captioner") if region_captioner else None
     prepared = Prepared.open(prepared)
     check_vectors(aligners.values(), prepared)
+    for run in [*aligners.values(), *speakers.values(), *([region_run] if region_run else [])]:
+        run.check_vectors(prepared)
     rows = prepared.load(split)
     seed, made = seed_of([*aligners.values(), *speakers.values()]), {"split": split, "command": command}
     beside = {name: read_tables(file) for name, file in (beside or {}).items()}

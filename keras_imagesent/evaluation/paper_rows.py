@@ -7,6 +7,11 @@ RETRIEVAL = {
     "MSCOCO 1K": [38.4, 69.9, 80.5, 1.0, None, 27.4, 60.2, 74.8, 3.0, None],
     "MSCOCO 5K": [16.5, 39.2, 52.0, 9.0, None, 10.7, 29.6, 42.2, 14.0, None],
 }
+# What the paper compares its BRNN with on Flickr8K (table 4), to stand beside ablations.
+RIVALS = {
+    "the paper's own DeFrag (with another objective)": [13.8, 35.8, 48.2, 10.4, None, 9.5, 28.2, 40.3, 15.6, None],
+    "the paper's dependency tree edges": [14.8, 37.9, 50.0, 9.4, None, 11.6, 31.4, 43.8, 13.2, None],
+}
 # BLEU-1..4, METEOR, CIDEr, ROUGE-L of table 2; its MSCOCO row is of 5,000 photos.
 CAPTIONS = {
     "Flickr8K": [57.9, 38.3, 24.5, 16.0, 16.7, 31.8, None],

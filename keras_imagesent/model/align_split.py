@@ -39,6 +39,7 @@ def align_split(prepared, split="train", alignment=None, beta=None, out=None, pa
     if not (out or pairs):
         raise InputError("say where to write: out, pairs, or both")
     prepared, run = Prepared.open(prepared), find_run(alignment, "alignment")
+    run.check_vectors(prepared)
     model, beta = run.model, run.beta if beta is None else beta
     photos = prepared.load(split)
     openers = opening_words(photos.captions)

@@ -150,6 +150,11 @@ class PhotoModel(tf.Module):
             return
         if part.settings.get("sentences") == "trees":
             raise InputError("an alignment of dependency edges cannot answer: its sentences need a parser")
+        if (part.settings.get("vectors") or {}).get("region_vectors") == "crop":
+            raise InputError(
+                f"the {part.model.name} has learned from cropped regions, and photos are answered with pooled ones: "
+                "measure it with `imagesent evaluate` on a folder that was prepared with --region-vectors crop"
+            )
         name = "image_features" if "image_features" in part.model.input else "region_features"
         takes = part.model.input[name].shape[-1]
         if takes not in (self.feature_dim, 2 * self.feature_dim):

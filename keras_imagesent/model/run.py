@@ -112,6 +112,17 @@ class Run:
             raise InputError(f"{self.folder} holds no {self.file.name}: is the training finished?")
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
+    def check_vectors(self, prepared):
+        """An `InputError` if the run has learned from vectors that were made in another way than the folder's."""
+        for name, theirs in (self.settings.get("vectors") or {}).items():
+            here = prepared.vectors[name]
+            files = str(theirs).endswith(".keras") or str(here).endswith(".keras")  # whose names say nothing
+            if theirs and here and theirs != here and not files:
+                raise InputError(
+                    f"{self.folder} has learned from vectors made with {name} {theirs}, {prepared.folder} holds those "
+                    f"of {here}: prepare the photos as its own were"
+                )
+
     def copy_to(self, folder: str | Path) -> "Run":
         """Copies the model with its vocabulary and settings into another folder, without log and state."""
         folder = Path(folder)

@@ -246,7 +246,9 @@ def _check_settings(folder, settings, write=True):
 
 def _differs(name, old, new):
     first, second = old.get(name), new.get(name)
-    if name in ("extractor", "photos", "sentences") and name not in old:  # runs of earlier versions did not note it
+    if (
+        name in ("extractor", "photos", "sentences", "vectors") and name not in old
+    ):  # runs of earlier versions did not note it
         return False
     if name in PATHS and first and second:
         return Path(first).absolute().name != Path(second).absolute().name

@@ -80,6 +80,7 @@ def train_alignment(
         "prepared": str(prepared.folder),
         "data": prepared.settings.get("data"),
         "extractor": prepared.settings.get("extractor"),
+        "vectors": prepared.vectors,
         "photos": prepared.settings.get("photos"),
         "validation": validation,
         "word_vectors": word_vectors and str(word_vectors),

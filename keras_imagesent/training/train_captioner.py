@@ -145,6 +145,7 @@ def train_captioner(
             "prepared": str(prepared.folder),
             "data": prepared.settings.get("data"),
             "extractor": prepared.settings.get("extractor"),
+            "vectors": prepared.vectors,
             "photos": prepared.settings.get("photos"),
             "validation": validation,
             "pairs": pairs and str(pairs),

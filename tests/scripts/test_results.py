@@ -20,7 +20,7 @@ def write_tables(file, *tables):
 
 @pytest.fixture
 def runs(tmp_path):
-    """What scripts/train_shipped and scripts/ablations leave, in small."""
+    """What scripts/train_shipped and scripts/departures leave, in small."""
     runs = tmp_path / "my runs"
     rows = [["best", *[26.34] * 10], ["best, its 5 best epochs", *[(25.0, 1.26)] * 10]]
     rows += [["the paper's BRNN, Flickr8K test", *[16.5, 40.6, 54.2, 7.6, None] * 2]]
@@ -89,6 +89,16 @@ def test_written_twice_it_is_the_same_and_other_runs_stay(runs, tmp_path):
     names = set(pages(out))
     assert "docs/results/ablations-two-epochs.json" in names and "docs/results/ablations-one-epoch.json" not in names
     assert run("--runs", runs, "--out", out).returncode == 0 and set(pages(out)) == names  # the scenes stay
+    rows = [
+        ["edges of dependency trees", *[14.0] * 10],
+        ["the paper's dependency tree edges, Flickr8K test", *[14.8] * 10],
+    ]
+    write_tables(
+        tmp_path / "paper/tables/alignments-0/tables.json", Table("retrieval", "Retrieval", ["model", *HEADS], rows)
+    )
+    assert run("--paper", tmp_path / "paper", "--out", out).returncode == 0
+    page = pages(out)["RESULTS.md"]
+    assert page.index("## The paper's own recipe") < page.index("the paper's dependency tree edges, Flickr8K test")
 
 
 def test_nothing_to_write_is_told(tmp_path):

@@ -26,7 +26,7 @@ def house(tmp_path):
     """A folder with the scripts, small data sets beside it, and commands that only say that they were called."""
     house = tmp_path / "house"
     (house / "scripts").mkdir(parents=True)
-    for name in ("train_shipped", "training_tables", "ablations", "scenes", "steps.sh"):
+    for name in ("train_shipped", "training_tables", "ablations", "departures", "scenes", "steps.sh"):
         shutil.copy(ROOT / "scripts" / name, house / "scripts" / name)
     for path, text in {"scripts/results": "#!/bin/sh\n", "bin/python": STAND_IN}.items():
         (house / path).parent.mkdir(exist_ok=True)
@@ -57,14 +57,14 @@ def check(commands):
         parser.parse_args(arguments)  # exits if it does not know a flag
 
 
-@pytest.mark.parametrize("script", ["train_shipped", "ablations", "scenes"])
+@pytest.mark.parametrize("script", ["train_shipped", "ablations", "departures", "scenes"])
 def test_every_command_parses_and_nothing_is_done_twice(house, script):
     status, commands = run(house, script)
     assert status == 0 and len(commands) > 5
     check(commands)
     assert run(house, script) == (0, [])
-    # of train_shipped, which scripts/ablations compares with
-    trained = {"runs/alignment", "runs/captioner"} if script == "ablations" else set()
+    # of train_shipped, which scripts/departures compares with
+    trained = {"runs/alignment", "runs/captioner"} if script == "departures" else set()
     trained |= {command[command.index("--out") + 1] for command in commands if command[0].startswith("train-")}
     for command in commands:
         if command[0] == "evaluate":
@@ -93,3 +93,10 @@ def test_photos_at_their_own_size_are_learned_from_if_they_are_there(house):
     _, commands = run(house, "train_shipped")
     assert "coco_large=runs/tables/large.csv" in commands[0] and "coco_large=../shared/coco/large" in commands[0]
     assert "large_3.jpg,a cat number 4,train" in (house / "runs/tables/large.csv").read_text()
+
+
+def test_some_rows_of_the_ablations_alone_with_another_seed(house):
+    _, commands = run(house, "ablations", ONLY="brnn trees", SEED="2")
+    assert [command[0] for command in commands] == ["prepare", "train-alignment", "train-alignment", "evaluate"]
+    assert all(command[command.index("--seed") + 1] == "2" for command in commands[1:3])
+    assert commands[3][-1] == "runs/tables/alignments-2" and "edges of dependency trees=runs/trees-2" in commands[3]
