@@ -100,3 +100,10 @@ def test_some_rows_of_the_ablations_alone_with_another_seed(house):
     assert [command[0] for command in commands] == ["prepare", "train-alignment", "train-alignment", "evaluate"]
     assert all(command[command.index("--seed") + 1] == "2" for command in commands[1:3])
     assert commands[3][-1] == "runs/tables/alignments-2" and "edges of dependency trees=runs/trees-2" in commands[3]
+
+
+def test_a_large_training_on_made_up_shards_in_small(tmp_path):
+    command = [sys.executable, ROOT / "scripts/large_training.py", "--photos", "2500", "--steps", "2"]
+    done = subprocess.run([*command, "--folder", tmp_path], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "2500 photos, 2 steps" in done.stdout and "GB" in done.stdout
