@@ -154,7 +154,16 @@ def rerank_table(run, alignment, photos, weights, split, name="best", command=""
 
 
 def region_table(
-    region_run, frame_run, regions, vectors, frames, split, alignment=None, snippets=None, paper="", command="",
+    region_run,
+    frame_run,
+    regions,
+    vectors,
+    frames,
+    split,
+    alignment=None,
+    snippets=None,
+    paper="",
+    command="",
     classes=None,
 ):
     """Human boxes described by the region model, the whole-frame model, the best training snippet, and by people.

@@ -13,7 +13,12 @@ from keras_imagesent.evaluation import alignment_tables, caption_tables
 from keras_imagesent.evaluation.classes_named import classes_table
 from keras_imagesent.evaluation.confidence import confidence_table
 from keras_imagesent.evaluation.paper_rows import remark
-from keras_imagesent.evaluation.region_snippets import box_classes, box_vectors, read_region_snippets, regions_of_phrases
+from keras_imagesent.evaluation.region_snippets import (
+    box_classes,
+    box_vectors,
+    read_region_snippets,
+    regions_of_phrases,
+)
 from keras_imagesent.evaluation.tables import Table, put_beside, read_tables
 from keras_imagesent.evaluation.things import things_table
 from keras_imagesent.model.caption_search import CaptionSearch
@@ -137,8 +142,9 @@ def evaluate(
         regions = [region for region in drawn if region.filename in here]
         if region_run and regions:
             vectors = vectors_under(regions, prepared, photos, backbone)
+            kinds = box_classes(regions, known)
             table = caption_tables.region_table(
-                region_run, speaker, regions, *vectors, split, aligner, snippets, theirs, command, box_classes(regions, known)
+                region_run, speaker, regions, *vectors, split, aligner, snippets, theirs, command, kinds
             )
             add([table], name, remarks)
         if region_run and prepared.classes == len(COCO_LABELS):

@@ -76,8 +76,9 @@ class CaptionSearch:
 
     def region_captions(self, photos, rows, regions):
         """The best caption of some regions of `Prepared.load`'s photos: region `regions[n]` of photo `rows[n]`."""
-        features = photos.region_features[rows, regions].astype(np.float32)
-        return self.captions(features, photos.region_features[rows, 0].astype(np.float32))
+        vectors, classes = (column[rows, regions] for column in (photos.region_features, photos.class_scores))
+        known = vectors, photos.region_features[rows, 0], classes
+        return self.captions(self.regions(*(column.astype(np.float32) for column in known)))
 
     def captions_and_log_probs(self, photos):
         """The best caption of each of `Prepared.load`'s photos, and its log probability."""
