@@ -12,11 +12,12 @@ import sys
 
 LAYERS = {
     "alignment.alignment_model": ("Alignment",),
+    "alignment.edges": ("RelationDense", "SplitEdges"),
     "alignment.hide_regions": ("HideRegions",),
     "alignment.max_sim": ("MaxSim",),
     "alignment.ranking_loss": ("RankingLoss",),
     "alignment.region_encoder": ("BesideFrame", "Centre", "DetectorPrior"),
-    "alignment.sentence_encoder": ("AdditiveRNN", "AppendOne", "MaskWords"),
+    "alignment.sentence_encoder": ("AdditiveRNN", "AppendOne", "BesideNext", "MaskWords"),
     "captioning.attention": ("RegionAttention",),
     "captioning.captioner": ("Captioner", "FeatureCentring"),
     "captioning.cells": ("GRUCell", "LSTMCell", "Recurrence", "ReluCell"),
