@@ -4,7 +4,7 @@ BLEU-4, CIDEr, retrieval, grounding, how many captions are float32's own, size a
 data set adds its table to --out.
 
 python scripts/precisions.py ../shared/flickr8k/dataset.json --photos ../shared/flickr8k/images --split val \
-    --phrase-boxes ../shared/flickr8k/phrase_boxes_dev.csv --name flickr8k --out runs/flickr8k/precisions.json
+    --phrase-boxes ../shared/flickr8k/phrase_boxes_dev.csv --name flickr8k --out runs/shipped/precisions.json
 """
 
 import argparse
