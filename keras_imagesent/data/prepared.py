@@ -62,7 +62,7 @@ class Prepared:
 
     Example:
         >>> prepared = ki.Prepared.open("prepared")
-        >>> prepared.splits
+        >>> sorted(prepared.splits)
         ['train', 'tune', 'val']
         >>> prepared.load("tune").region_features.shape  # photos, regions, numbers of a vector
         (4, 20, 16)

@@ -66,7 +66,7 @@ def prepare_dataset(
     Example:
         >>> folder = ki.prepare("scenes/dataset.json", "scenes/images", "prepared", tune=4, threshold=1, image_size=64,
         ...                     backbone="backbone.keras", detector="detector.keras")
-        >>> ki.Prepared.open(folder).splits
+        >>> sorted(ki.Prepared.open(folder).splits)
         ['train', 'tune', 'val']
     """
     several = isinstance(dataset, dict) and list(dataset) != [""]
