@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_imagesent.data.vocabulary import Vocabulary
 from keras_imagesent.model.photo_model import load_photo_model
 from keras_imagesent.regions.photo import decode_pixels
+from keras_imagesent.regions.squash import IMAGE_SIZE
 from keras_imagesent.runtime import ExportedModel
 from keras_imagesent.shipped import shipped
 
@@ -33,7 +34,7 @@ def photos():
 
 @pytest.fixture(scope="module")
 def pixels(photos):
-    return decode_pixels(tf.constant(photos), 384)[0].numpy()
+    return decode_pixels(tf.constant(photos), IMAGE_SIZE)[0].numpy()
 
 
 def decode(token_ids):
@@ -89,5 +90,5 @@ def test_litert_file_captions_as_known(pixels):
     assert decode(np.concatenate(token_ids)) == KNOWN["captions"]
 
 
-def test_everything_shipped_stays_under_150_megabytes():
-    assert sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file()) < 150e6
+def test_everything_shipped_stays_under_200_megabytes():
+    assert sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file()) < 200e6
