@@ -72,7 +72,7 @@ def test_the_same_captions_everywhere(which, images, tmp_path):
     features = tf.function(model.frame_features)(pixels).numpy()  # eagerly every map of every photo would be kept
     swapped = {}
 
-    # --- NumPy, from features; a captioner that looks at regions has its oracle in tests/captioning/test_attention.py ---
+    # --- NumPy, from features; for captioners that look at regions see tests/captioning/test_attention.py ---
     if not model.captioner.settings.get("attention"):
         oracle = captions_of(model.captioner.model, cell, features, 3, 3, model.max_length, 0.7)
         texts = [[vocabulary.decode(ids) for ids, _ in row] for row in oracle]
