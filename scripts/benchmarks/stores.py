@@ -160,13 +160,15 @@ class Stores:
             clock.append(1000 * (time.perf_counter() - start[0]))
             cpu.append(1000 * (time.process_time() - start[1]))
             read.append((bytes_read() - start[2]) / 2**20)
-        return self.row("embedded, files not in memory", [1], clock, cpu, **{"read MB": float(np.median(read))})
+        return self.row("embedded, files not in memory", None, clock, cpu, **{"read MB": float(np.median(read))})
 
     def row(self, store, right, clock, cpu, product=None, product_cpu=None, **more):
         photos, vectors = self.size
         p50, p95 = np.percentile(clock, [50, 95])
         row = {"photos": photos, "vectors": vectors, "store": store, "p50 ms": p50, "p95 ms": p95}
-        row |= {"recall@10": float(np.mean(right)), "CPU ms": float(np.mean(cpu)), **more}
+        row |= {"CPU ms": float(np.mean(cpu)), **more}
+        if right:
+            row["recall@10"] = float(np.mean(right))
         row["disk GB"] = json.loads((self.folder / f"{store.split(',')[0]}-fill.json").read_text())["disk"]
         if product:
             row |= {"product ms": float(np.median(product)), "product CPU ms": float(np.mean(product_cpu))}

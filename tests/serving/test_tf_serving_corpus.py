@@ -1,4 +1,4 @@
-"""Some hundreds of requests whose answers TF Serving's source (json_tensor.cc, predict_util.cc) lays down; both doors.
+"""Some hundreds of requests with the answers that we know TF Serving to give (its source was not at hand); both doors.
 
 Here they go to our server. Whoever has TF Serving's own binary runs them there:
     pytest tests/serving/test_tf_serving_corpus.py --tf-serving /usr/bin/tensorflow_model_server
