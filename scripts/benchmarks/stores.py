@@ -1,10 +1,10 @@
 """Stores: the embedded one and a Qdrant server side by side over the same photos, up to 700,000 of them.
 
 Recall of the exact best ten, time on the clock (p50, p95), processor time, memory and disk, each query beside the bare
-matrix product it would take in the same minute. Sizes are photos x vectors a photo. As many photos as the prepared
-folder holds are real ones, through the shipped alignment; larger collections are made up: a real photo's regions, moved
-by noise so that mean and covariance, between photos and within them, stay those of the real ones. With one vector a
-photo it is the mean of its regions. Queries are real sentences.
+matrix product it would take in the same minute. Sizes are photos x vectors a photo. The first 7,000 photos of the
+prepared folder are real ones, through the shipped alignment; larger collections are made up: a real photo's regions,
+moved by noise so that mean and covariance, between photos and within them, stay those of the real ones. With one vector
+a photo it is the mean of its regions. Queries are real sentences of the last split.
 
 Everything lies in FOLDER, and the same command goes on where it was: stores that are filled and sizes that are
 measured are left alone. FILL=1 only fills, which needs no quiet machine.
@@ -29,6 +29,7 @@ PREPARED, FOLDER = (os.environ.get(name) for name in ("PREPARED", "FOLDER"))
 SIZES = [tuple(map(int, size.split("x"))) for size in os.environ.get("SIZES", "7000x20,70000x20,700000x1").split(",")]
 FILL_ONLY = bool(os.environ.get("FILL"))
 QUERIES, COLD_QUERIES, TOP = 50, 8, 10
+REAL = 7000  # photos that are real, if the prepared folder has so many
 MOVED = 0.5  # share of a made-up photo's spread that is noise, the rest is the real photo's
 BLOCK = 1000  # photos drawn together, from one seed
 ROWS = (
@@ -128,6 +129,7 @@ class Stores:
         for search in ask.values():  # opens files, compares checksums
             search(queries[0])
         clock, cpu, right = ({name: [] for name in ask} for _ in range(3))
+        best = []  # of each query
         for words in queries:
             for name, search in ask.items():
                 start = time.perf_counter(), time.process_time() + self.server_seconds()
@@ -135,40 +137,39 @@ class Stores:
                 clock[name].append(1000 * (time.perf_counter() - start[0]))
                 cpu[name].append(1000 * (time.process_time() + self.server_seconds() - start[1]))
                 if name == "product":
-                    best = self.best_of(found)
+                    best.append(self.best_of(found))
                 else:
-                    right[name].append(len({hit.filename for hit in found} & best) / TOP)
+                    right[name].append(share_of(best[-1], found))
         own, server = memory("self"), memory(self.server.process.pid)
         own["anonymous MB"] -= before
         rows = [
             self.row(name, right[name], clock[name], cpu[name], clock["product"], cpu["product"], **more)
             for name, more in (("embedded", own), ("qdrant", server))
         ]
-        return [*rows, self.measure_cold(queries[:COLD_QUERIES])]
+        return [*rows, self.measure_cold(queries[:COLD_QUERIES], best)]
 
-    def measure_cold(self, queries):
+    def measure_cold(self, queries, best):
         """The embedded store when its files are larger than memory.
 
         A scan of more than fits finds none of its pages in memory, since the oldest go first; so they are all thrown
         out before each query, and the bytes that then come from the disk are counted.
         """
-        clock, cpu, read = [], [], []
-        for words in queries:
+        clock, cpu, read, right = [], [], [], []
+        for words, wanted in zip(queries, best, strict=False):
             self.forget()
             start = time.perf_counter(), time.process_time(), bytes_read()
-            self.embedded.search_photos(words)
+            found = self.embedded.search_photos(words)
             clock.append(1000 * (time.perf_counter() - start[0]))
             cpu.append(1000 * (time.process_time() - start[1]))
             read.append((bytes_read() - start[2]) / 2**20)
-        return self.row("embedded, files not in memory", None, clock, cpu, **{"read MB": float(np.median(read))})
+            right.append(share_of(wanted, found))
+        return self.row("embedded, files not in memory", right, clock, cpu, **{"read MB": float(np.median(read))})
 
     def row(self, store, right, clock, cpu, product=None, product_cpu=None, **more):
         photos, vectors = self.size
         p50, p95 = np.percentile(clock, [50, 95])
         row = {"photos": photos, "vectors": vectors, "store": store, "p50 ms": p50, "p95 ms": p95}
-        row |= {"CPU ms": float(np.mean(cpu)), **more}
-        if right:
-            row["recall@10"] = float(np.mean(right))
+        row |= {"recall@10": float(np.mean(right)), "CPU ms": float(np.mean(cpu)), **more}
         row["disk GB"] = json.loads((self.folder / f"{store.split(',')[0]}-fill.json").read_text())["disk"]
         if product:
             row |= {"product ms": float(np.median(product)), "product CPU ms": float(np.mean(product_cpu))}
@@ -236,6 +237,11 @@ class Real:
         return mean + (1 - MOVED) ** 0.5 * (photos - mean) + MOVED**0.5 * noise
 
 
+def share_of(best, found):
+    """How many of the exact best were found, from 0 to 1."""
+    return len({hit.filename for hit in found} & best) / TOP
+
+
 def root_of_covariance(rows):
     """A symmetric (D, D) whose square is the covariance of the rows."""
     values, vectors = np.linalg.eigh(np.cov(rows, rowvar=False))
@@ -243,20 +249,22 @@ def root_of_covariance(rows):
 
 
 def encode_prepared(prepared, file):
-    """Every photo's regions with all their regions there, and every tenth sentence of the last split, as vectors."""
+    """Regions of photos that have all of them, and every tenth photo's first sentence of the last split, as vectors."""
     from keras_imagesent.alignment.encode import encode_photos, encode_sentences
     from keras_imagesent.data.prepared import Prepared
     from keras_imagesent.model.run import find_run
 
     prepared, alignment = Prepared.open(prepared), find_run(None, "alignment")
     regions, captions = [], []
-    for split in prepared.splits:
-        photos = prepared.load(split)
-        regions.append(encode_photos(alignment.model, photos.regions())[photos.region_mask.all(axis=1)])
-        captions = [each[0] for each in photos.captions[::10]]
+    for split in reversed(prepared.splits):
+        for shard in prepared.shards(split):
+            if sum(map(len, regions)) < REAL:
+                photos = prepared.read([shard])
+                regions.append(encode_photos(alignment.model, photos.regions())[photos.region_mask.all(axis=1)])
+                captions += [each[0] for each in photos.captions[::10] if split == prepared.splits[-1]]
     ids = [alignment.vocabulary.encode(caption) for caption in captions]
     words = encode_sentences(alignment.model, [each for each in ids if each])
-    np.savez(file, regions=np.concatenate(regions), words=words.vectors, lengths=words.lengths)
+    np.savez(file, regions=np.concatenate(regions)[:REAL], words=words.vectors, lengths=words.lengths)
 
 
 def wait_for_index(store):
