@@ -229,9 +229,10 @@ class Real:
             return photos
         rng = np.random.default_rng([7, first])
         between, within = self.factors
-        noise = rng.standard_normal((len(rows), 1, self.dim), np.float32) @ between
-        if regions > 1:
-            around = rng.standard_normal(photos.shape, np.float32) @ within
+        noise = (rng.standard_normal((len(rows), self.dim), np.float32) @ between)[:, None]
+        if regions > 1:  # one long product: many short ones take several times as long
+            around = rng.standard_normal((photos.size // self.dim, self.dim), np.float32) @ within
+            around = around.reshape(photos.shape)
             noise = noise + (around - around.mean(axis=1, keepdims=True)) * (regions / (regions - 1)) ** 0.5
         mean = self.regions.mean(axis=(0, 1))
         return mean + (1 - MOVED) ** 0.5 * (photos - mean) + MOVED**0.5 * noise

@@ -147,6 +147,17 @@ def test_what_was_found_whole_is_not_read_again(cluster, source, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["tars", "parquet"])
+def test_tars_and_parquet_in_a_folder_give_the_shards_of_one_process(cluster, bucket, tmp_path, form):
+    dataset = check_dataset(read_dataset(bucket / form))
+    one = run(dataset, tmp_path / "one")
+    (tmp_path / "pids").mkdir()
+    many = run(dataset, tmp_path / "many", elsewhere=RayWorkers(partial(tiny_networks, tmp_path / "pids"), number=2))
+    assert {path.name for path in (tmp_path / "pids").iterdir()} - {str(os.getpid())}  # extracted elsewhere
+    assert sum(len(many.photo_ids(split)) for split in many.splits) == 90
+    assert_same(one, many)
+
+
+@pytest.mark.parametrize("form", ["tars", "parquet"])
 def test_an_object_store_gives_what_a_folder_gives(cluster, bucket, source, tmp_path, form):
     stored, local = read_dataset(f"s3://bucket/{form}/"), read_dataset(bucket / form)
     contents = {path.read_bytes() for path in (source / "images").iterdir()}
